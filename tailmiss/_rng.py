@@ -1,0 +1,17 @@
+"""Random streams: any seed becomes a Generator, and work items get children of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+RNG = int | np.random.SeedSequence | np.random.Generator | None
+
+
+def generator(rng: RNG) -> np.random.Generator:
+    """`rng` as a NumPy Generator; a Generator is passed through."""
+    return np.random.default_rng(rng)
+
+
+def spawn(rng: RNG, n: int) -> list[np.random.Generator]:
+    """n independent child streams; what each yields never depends on who runs it or when."""
+    return generator(rng).spawn(n)

@@ -1,0 +1,80 @@
+"""What made a result: parameters, versions, machine. No dates, so equal inputs give equal bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("numpy", "scipy", "pandas", "numba", "matplotlib", "torch", "trl")
+
+
+def record(**parameters: Any) -> dict[str, Any]:
+    """The parameters of a result beside the versions and the machine that produced it."""
+    return {
+        "parameters": parameters,
+        "software": {"python": platform.python_version(), **_versions()},
+        "machine": {"processor": _processor(), "cores": os.cpu_count()},
+    }
+
+
+def key(parameters: Any) -> str:
+    """A name for a result: SHA-256 of the canonical JSON of everything that determines it."""
+    return hashlib.sha256(_json(parameters).encode()).hexdigest()[:32]
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all: a killed process leaves the old one or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = content.encode() if isinstance(content, str) else content
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as readable JSON with sorted keys."""
+    write(path, json.dumps(value, indent=1, sort_keys=True, default=_plain) + "\n")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{value!r} has no JSON form")
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in ("tailmiss", *PACKAGES):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,1 @@
+"""The adapter: the same weights on torch tensors, and inside trainers."""

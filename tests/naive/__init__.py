@@ -1,0 +1,1 @@
+"""Obvious reference versions of the fast kernels."""
