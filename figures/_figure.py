@@ -36,6 +36,11 @@ def figure_id(module: ModuleType) -> str:
     return module.__name__.rsplit(".", 1)[-1]
 
 
+def title(module: ModuleType) -> str:
+    """The first line of the module's docstring."""
+    return (module.__doc__ or "").strip().splitlines()[0].rstrip(".")
+
+
 def compute(module: ModuleType, *, full: bool, seed: int, store: Path | None) -> pd.DataFrame:
     """The figure's table, as it reads back from its CSV."""
     params: dict[str, Any] = dict(module.PARAMS["full" if full else "quick"])

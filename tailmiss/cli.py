@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
+from typer.exceptions import TyperException
 
 app = typer.Typer(
     name="tailmiss",
@@ -28,22 +30,24 @@ app.add_typer(simulate, name="simulate")
 def main() -> None:
     """Entry point: 0 ok, 1 a check failed, 2 bad input or output, 130 interrupted."""
     try:
-        app()
-    except (ValueError, OSError) as error:
+        raise SystemExit(app(standalone_mode=False))
+    except (TyperException, ValueError, OSError) as error:
         raise SystemExit(_complain(error)) from None
     except KeyboardInterrupt:
         print("interrupted; what was finished is kept", file=sys.stderr)
         raise SystemExit(130) from None
 
 
-def _complain(error: ValueError | OSError) -> int:
+def _complain(error: TyperException | ValueError | OSError) -> int:
+    """Say on standard error what was wrong, in one line; the exit code."""
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    text = str(error)
+    text = error.format_message() if isinstance(error, TyperException) else str(error)
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    print(f"tailmiss: {text}", file=sys.stderr)
+    if text:
+        print(f"tailmiss: {text}", file=sys.stderr)
     return 2
 
 
@@ -72,6 +76,118 @@ def prob(
         ("tail miss at its worst N", f"{peak:.6g}  (N = {worst})"),
         ("where", place),
     )
+
+
+@app.command(epilog="Example: tailmiss plan --mu-pos 0.3 --rho 0.05 --delta 0.01")
+def plan(
+    mu_pos: Annotated[float, typer.Option(help="probability that one rollout is correct")],
+    rho: Annotated[float, typer.Option(help="share of the correct mass that is rare, in (0, 1)")],
+    delta: Annotated[float, typer.Option(help="accepted tail-miss probability")] = 0.01,
+    level: Annotated[float, typer.Option(help="tail-miss probability that marks the zone")] = 0.5,
+) -> None:
+    """Worst group size, concentration zone, covering group size and what covering costs."""
+    from . import _validate, tail_miss
+
+    _validate.mass("rho", rho, inclusive=False)
+    tau = rho * mu_pos
+    worst = tail_miss.worst_group_size(mu_pos, tau)
+    first, last = tail_miss.concentration_zone(mu_pos, tau, level)
+    cover = tail_miss.covering_group_size(mu_pos, tau, delta)
+    zone = f"N = {first} to {last}" if first else "none: the probability stays below it"
+    _rows(
+        ("rare correct mass tau", float(tau)),
+        ("worst group size", _at(worst, mu_pos, tau)),
+        (f"zone, tail miss >= {level:g}", zone),
+        (f"covering, tail miss <= {delta:g}", _at(cover, mu_pos, tau)),
+        ("cost of covering", f"{cover / worst:.3g} times the rollouts of the worst group size"),
+    )
+
+
+def _at(N: int, mu_pos: float, tau: float) -> str:
+    from . import tail_miss
+
+    mixed = tail_miss.mixed_group_prob(N, mu_pos)
+    chance = tail_miss.tail_miss_prob(N, mu_pos, tau)
+    return f"N = {N}  (mixed {mixed:.6g}, tail miss {chance:.6g})"
+
+
+@app.command(
+    epilog="Examples: tailmiss figures  |  tailmiss figures fig1a fig3 --out pictures  |"
+    "  tailmiss figures fig2 --full --jobs 2"
+)
+def figures(
+    ids: Annotated[list[str] | None, typer.Argument(help="which ones; all by default")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="name them and stop")] = False,
+    full: Annotated[bool, typer.Option(help="the papers' scale instead of seconds")] = False,
+    check: Annotated[bool, typer.Option(help="recompute and compare with the references")] = False,
+    out: Annotated[Path, typer.Option(help="folder for CSV, JSON, PDF and PNG")] = Path("out"),
+    seed: Annotated[int, typer.Option(help="seed of everything random", min=0)] = 0,
+    jobs: Annotated[int, typer.Option(help="runs at the same time; -1 for every core")] = 1,
+    backend: Annotated[str, typer.Option(help="loky, threading, dask or ray")] = "loky",
+) -> None:
+    """Regenerate the papers' figures and tables, or compare them with the committed ones."""
+    import joblib
+
+    from .figures import REGISTRY, _figure
+
+    chosen = _choose(REGISTRY, ids or [])
+    if list_:
+        for module in chosen:
+            print(f"{_figure.figure_id(module):<22}{_figure.title(module)}")
+        return
+    failed = 0
+    with joblib.parallel_config(backend=_backend(backend), n_jobs=jobs), _progress() as progress:
+        task = progress.add_task("figures", total=len(chosen))
+        for module in chosen:
+            name = _figure.figure_id(module)
+            progress.update(task, description=name)
+            if check:
+                found = _figure.check(module, full=full, seed=seed, store=out / "runs")
+                print(f"{name}: {'; '.join(found) or 'same'}")
+                failed += bool(found)
+            else:
+                for path in _figure.build(module, full=full, seed=seed, out=out):
+                    print(path)
+            progress.advance(task)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _choose(registry: tuple[ModuleType, ...], ids: list[str]) -> list[ModuleType]:
+    from difflib import get_close_matches
+
+    known = {module.__name__.rsplit(".", 1)[-1]: module for module in registry}
+    for name in ids:
+        if name not in known:
+            near = get_close_matches(name, known, n=3, cutoff=0.4)
+            hint = f"; close: {', '.join(near)}" if near else ""
+            raise ValueError(f"no figure {name!r}{hint} (tailmiss figures --list names them)")
+    return [known[name] for name in dict.fromkeys(ids)] or list(registry)
+
+
+def _backend(name: str) -> str:
+    """The joblib backend, with what it needs started or registered."""
+    from . import _validate
+
+    _validate.one_of("backend", name, ("loky", "threading", "dask", "ray"))
+    if name == "dask":
+        from distributed import Client
+
+        Client()
+    elif name == "ray":
+        from ray.util.joblib import register_ray
+
+        register_ray()
+    return name
+
+
+def _progress() -> Any:
+    """A progress display on standard error, silent where that is not a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    return Progress(console=console, disable=not console.is_terminal, transient=True)
 
 
 def _rows(*rows: tuple[str, Any]) -> None:
