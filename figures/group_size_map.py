@@ -1,0 +1,64 @@
+"""Worst and covering group size over success probability and rare share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from tailmiss import covering_group_size, tail_miss_prob, worst_group_size
+
+from ._figure import PAGE
+
+CAPTION = """Left: the group size with the largest tail-miss probability, over the success
+probability mu and the share rho of the correct mass that is rare. Middle: that largest probability.
+Right: the smallest group size past it whose tail-miss probability is at most 0.01."""
+SIZE = (PAGE, 2.7)
+PARAMS: dict[str, dict[str, Any]] = {
+    "quick": {"mu_pos": [0.01, 0.99], "rho": [0.001, 0.5], "points": 60, "delta": 0.01},
+    "full": {"mu_pos": [0.01, 0.99], "rho": [0.001, 0.5], "points": 200, "delta": 0.01},
+}
+
+
+def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
+    mu_pos, rho = np.meshgrid(
+        np.linspace(*params["mu_pos"], params["points"]),
+        np.geomspace(*params["rho"], params["points"]),
+    )
+    tau = mu_pos * rho
+    worst = worst_group_size(mu_pos, tau)
+    columns = {
+        "mu_pos": mu_pos,
+        "rho": rho,
+        "worst_N": worst,
+        "worst_tail_miss": tail_miss_prob(worst, mu_pos, tau),
+        "covering_N": covering_group_size(mu_pos, tau, params["delta"]),
+    }
+    return pd.DataFrame({name: values.ravel() for name, values in columns.items()})
+
+
+def draw(frame: pd.DataFrame, fig: Figure) -> None:
+    panels = fig.subplots(1, 3, sharey=True)
+    marks = {
+        "worst_N": ("worst N", [4, 8, 16, 32, 64, 128]),
+        "worst_tail_miss": ("tail miss at worst N", [0.3, 0.5, 0.7, 0.9]),
+        "covering_N": ("covering N", [32, 128, 512, 2048, 8192, 32768]),
+    }
+    for axes, (column, (label, levels)) in zip(panels, marks.items(), strict=True):
+        grid = frame.pivot(index="rho", columns="mu_pos", values=column)
+        norm = None if column == "worst_tail_miss" else LogNorm()
+        shade = axes.pcolormesh(
+            grid.columns, grid.index, grid, norm=norm, cmap="cividis", rasterized=True
+        )
+        lines = axes.contour(
+            grid.columns, grid.index, grid, levels=levels, colors="white", linewidths=0.9
+        )
+        axes.clabel(lines, fontsize=6.5, fmt="%g")
+        axes.set_yscale("log")
+        axes.grid(False)
+        axes.set_xlabel(r"success probability $\mu$")
+        fig.colorbar(shade, ax=axes, label=label, location="top")
+    panels[0].set_ylabel(r"rare share $\rho$")

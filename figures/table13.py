@@ -1,0 +1,21 @@
+"""Table 13: published pass@k curves of Qwen3-4B-Base."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ._figure import PAGE
+from ._published import PRINTED, passk_data, passk_panels
+
+CAPTION = """Published numbers (Qwen3-4B-Base, N = 8, 1,024 samples a problem): pass@k
+of three methods without (dashed, open) and with (solid, filled) the focal weight, on nine benchmarks."""
+SIZE = (PAGE, 6.0)
+PARAMS = PRINTED
+draw = passk_panels
+
+
+def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
+    return passk_data("Qwen3-4B-Base")
