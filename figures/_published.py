@@ -18,6 +18,7 @@ BENCHMARKS = (
     "AvgMath", "AIME24", "AIME25", "AMC23", "MATH500", "Minerva", "Olympiad",
     "AvgOOD", "IFEval", "SynLogic", "GPQA",
 )  # fmt: skip
+MODELS = ("Qwen2.5-7B", "Qwen3-4B-Base", "Llama-3.2-3B-Instruct")
 METHODS = ("GRPO", "DAPO", "CISPO")
 _GAINS = LinearSegmentedColormap.from_list(
     "gains", ["#D55E00", "#fbe6d9", "white", "#dcecf6", "#0072B2"]

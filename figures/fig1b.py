@@ -28,19 +28,23 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
     axes = fig.subplots()
     plain, focal = frame[frame.method == "GRPO"], frame[frame.method == "F-GRPO"].iloc[0]
     base = plain[plain.N == focal.N].iloc[0]
-    axes.plot(plain.pass1, plain.pass256, ":", color=BLUE, lw=0.8)
+    for rows, mark, colour, size in ((plain, "o", BLUE, 5), (frame.tail(1), "*", RED, 10)):
+        axes.plot(rows.pass1, rows.pass256, mark, color=colour, ms=size)
     for _, row in frame.iterrows():
-        is_focal = row.method == "F-GRPO"
-        axes.plot(row.pass1, row.pass256, "*" if is_focal else "o", color=RED if is_focal else BLUE,
-                  ms=10 if is_focal else 5)  # fmt: skip
-        axes.annotate(row.label.replace("n=", "N = "), (row.pass1, row.pass256), (5, 6),
-                      textcoords="offset points", fontsize=7.5)  # fmt: skip
+        below, left = row.label == base.label, row.method == "F-GRPO"
+        axes.annotate(
+            row.label.replace("n=", "N = "),
+            (row.pass1, row.pass256),
+            (0 if left else 6, -11 if below else 6),
+            textcoords="offset points",
+            ha="right" if left else "left",
+        )
     end = (focal.pass1, focal.pass256)
     axes.annotate(
         "", end, (base.pass1, base.pass256), arrowprops={"arrowstyle": "->", "color": RED}
     )
     middle = ((base.pass1 + focal.pass1) / 2, (base.pass256 + focal.pass256) / 2)
     gain = f"{focal.pass1 - base.pass1:+.1f} / {focal.pass256 - base.pass256:+.1f}"
-    axes.annotate(gain, middle, (6, -10), textcoords="offset points", color=RED, fontsize=7.5)
+    axes.annotate(gain, middle, (6, -10), textcoords="offset points", color=RED)
     axes.margins(0.18)
     axes.set(xlabel=f"{focal.benchmark} pass@1, percent", ylabel="pass@256, percent")

@@ -43,18 +43,18 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
     panels = fig.subplots(1, 3, sharey=True)
     marks = {
-        "worst_N": ("worst N", [4, 8, 16, 32, 64, 128]),
+        "worst_N": ("worst N", [4, 8, 16, 32, 64]),
         "worst_tail_miss": ("tail miss at worst N", [0.3, 0.5, 0.7, 0.9]),
-        "covering_N": ("covering N", [32, 128, 512, 2048, 8192, 32768]),
+        "covering_N": ("covering N", [32, 128, 512, 2048, 8192]),
     }
     for axes, (column, (label, levels)) in zip(panels, marks.items(), strict=True):
         grid = frame.pivot(index="rho", columns="mu_pos", values=column)
         norm = None if column == "worst_tail_miss" else LogNorm()
         shade = axes.pcolormesh(
-            grid.columns, grid.index, grid, norm=norm, cmap="cividis", rasterized=True
+            grid.columns, grid.index, grid, norm=norm, cmap="Blues", rasterized=True
         )
         lines = axes.contour(
-            grid.columns, grid.index, grid, levels=levels, colors="white", linewidths=0.9
+            grid.columns, grid.index, grid, levels=levels, colors="black", linewidths=0.9
         )
         axes.clabel(lines, fontsize=6.5, fmt="%g")
         axes.set_yscale("log")

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ._figure import PAGE
-from ._published import BENCHMARKS, PRINTED, heat, published
+from ._published import BENCHMARKS, METHODS, MODELS, PRINTED, heat, published
 
 CAPTION = """Published numbers (N = 8): points gained by the focal weight over the same method
 without it, pass@1 above and pass@256 below. Averages in bold."""
@@ -26,7 +26,8 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
 
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
     frame = frame.assign(row=frame.model + "  F-" + frame.method)
+    rows = [f"{model}  F-{method}" for model in MODELS for method in METHODS]
     for axes, k in zip(fig.subplots(2, 1), (1, 256), strict=True):
         table = frame[frame.k == k].pivot(index="row", columns="benchmark", values="gain")
-        heat(axes, table[list(BENCHMARKS)], gains=True)
+        heat(axes, table.loc[rows, list(BENCHMARKS)], gains=True)
         axes.set_xlabel(f"gain in pass@{k}, points")

@@ -10,8 +10,9 @@ import pandas as pd
 from ._figure import PAGE
 from ._published import PRINTED, passk_data, passk_panels
 
-CAPTION = """Published numbers (Qwen3-4B-Base, N = 8, 1,024 samples a problem): pass@k
-of three methods without (dashed, open) and with (solid, filled) the focal weight, on nine benchmarks."""
+CAPTION = """Published numbers (Qwen3-4B-Base, N = 8, 1,024 samples a problem): pass@k of
+three methods without (dashed, open) and with (solid, filled) the focal weight, on nine
+benchmarks."""
 SIZE = (PAGE, 6.0)
 PARAMS = PRINTED
 draw = passk_panels

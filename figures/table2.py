@@ -38,6 +38,6 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
         axes.set_xscale("log", base=2)
         axes.set_xticks([2, 4, 8, 16, 32], [2, 4, 8, 16, 32])
         axes.set(xlabel="group size N")
-        axes.set_ylabel(r"rare $\Delta$NLL" if split == "nll" else f"{split} pass@{k}, percent")
+        axes.set_ylabel(r"rare $\Delta$NLL" if split == "nll" else f"{split} pass@{k}, %")
         axes.margins(y=0.15)
     panels[-1].legend(*panels[0].get_legend_handles_labels(), loc="center left")

@@ -14,9 +14,9 @@ from ._figure import PAGE
 from ._palette import COLOURS, DASHES
 
 CAPTION = """Weight w_N(p) of a prompt with success rate p in the expected on-policy update,
-E[g] = w_N(p) grad p, for N = 2, 8, 32 and 128 (coloured) and N to infinity (thin black). First
-panels: the focal weight on GRPO; pkpo and passk with k = 4 (so no curve at N = 2)."""
-SIZE = (PAGE, 6.6)
+E[g] = w_N(p) grad p, for N = 2, 8, 32 and 128 (coloured) and N to infinity (thin black). gamma:
+the focal weight; pkpo and passk with k = 4 (so no curve at N = 2)."""
+SIZE = (PAGE, 4.4)
 PARAMS: dict[str, dict[str, Any]] = {
     "quick": {"N": [2, 8, 32, 128], "points": 99, "k": 4, "gamma": [0.5, 1.0]}
 }
@@ -52,7 +52,8 @@ def _limit(rule: str, p: np.ndarray, k: int, gamma: float) -> np.ndarray:
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     p = np.linspace(SMALLEST, 1 - SMALLEST, params["points"])
     panels = [(rule, 0.0) for rule in RULES]
-    panels[1:1] = [("grpo", gamma) for gamma in params["gamma"]]
+    after_grpo = RULES.index("grpo") + 1
+    panels[after_grpo:after_grpo] = [("grpo", gamma) for gamma in params["gamma"]]
     rows = []
     for rule, gamma in panels:
         options = {"k": params["k"]} if rule in ("pkpo", "passk") else {}
@@ -68,7 +69,7 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
 
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
     sizes = [N for N in sorted(frame.N.unique()) if np.isfinite(N)]
-    grid = fig.subplots(4, 5, sharex=True)
+    grid = fig.subplots(3, 6, sharex=True)
     names = list(frame.rule.unique())
     for axes, rule in zip(grid.flat, names, strict=False):
         panel = frame[frame.rule == rule]
@@ -79,12 +80,11 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
         axes.plot(limit.p, limit.weight, color="black", lw=0.8, label=r"N $\to\infty$")
         finite = panel[np.isfinite(panel.N)].weight
         axes.set_ylim(0, 1.12 * max(finite.max(), limit.weight.median()))
-        axes.set_title(rule, pad=3)
+        axes.set_title(rule.replace("gamma", r"$\gamma$ ="), pad=3)
+        axes.set_xticks([0, 0.5, 1], ["0", "", "1"])
     for axes in grid.flat[len(names) :]:
         axes.set_axis_off()
+        axes.legend(*grid.flat[0].get_legend_handles_labels(), loc="center", handlelength=1.6)
     for axes in grid[:, 0]:
         axes.set_ylabel(r"$w_N(p)$")
-    for index in range(len(names) - 5, len(names)):
-        grid.flat[index].tick_params(labelbottom=True)
-        grid.flat[index].set_xlabel("success rate p")
-    fig.legend(*grid.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
+    fig.supxlabel("success rate p", fontsize="medium")
