@@ -2,6 +2,16 @@
 
 from .advantages import RULES, advantage_table, learning_rate_multiplier, weight_function
 from .estimate import Estimate, MeanEstimate
+from .passk import (
+    g_pass_at_k,
+    maj_at_k,
+    mean_pass_at_k,
+    mg_pass_at_k,
+    pass_at_k,
+    pass_at_k_variance,
+    pass_hat_k,
+    posterior_pass_at_k,
+)
 from .tail_miss import (
     concentration_zone,
     covering_group_size,
@@ -23,10 +33,18 @@ __all__ = [
     "concentration_zone",
     "covering_group_size",
     "focal_weight",
+    "g_pass_at_k",
     "learning_rate_multiplier",
     "log_tail_miss_prob",
+    "maj_at_k",
+    "mean_pass_at_k",
+    "mg_pass_at_k",
     "miss_prob",
     "mixed_group_prob",
+    "pass_at_k",
+    "pass_at_k_variance",
+    "pass_hat_k",
+    "posterior_pass_at_k",
     "response_weight",
     "tail_miss_prob",
     "variance_ratio",
