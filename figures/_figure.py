@@ -96,7 +96,8 @@ def differences(old: pd.DataFrame, new: pd.DataFrame, tolerance: dict[str, float
         if pd.api.types.is_numeric_dtype(a) and pd.api.types.is_numeric_dtype(b):
             x, y = a.to_numpy(float), b.to_numpy(float)
             allowed = tolerance.get(column, 1e-12) + RELATIVE * np.abs(x)
-            off = np.abs(x - y)
+            with np.errstate(invalid="ignore"):
+                off = np.abs(x - y)
             bad = ~((off <= allowed) | (x == y) | (np.isnan(x) & np.isnan(y)))
         else:
             bad = (a.astype(str) != b.astype(str)).to_numpy()
