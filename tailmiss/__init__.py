@@ -12,6 +12,13 @@ from .passk import (
     pass_hat_k,
     posterior_pass_at_k,
 )
+from .redistribution import (
+    ExpectedMassChange,
+    MassChange,
+    expected_mass_change,
+    mass_change,
+)
+from .sampled_mass import expected_baseline, expected_missed_mass, expected_sampled_mass
 from .tail_miss import (
     concentration_zone,
     covering_group_size,
@@ -28,15 +35,22 @@ __version__ = "0.1.0"
 __all__ = [
     "RULES",
     "Estimate",
+    "ExpectedMassChange",
+    "MassChange",
     "MeanEstimate",
     "advantage_table",
     "concentration_zone",
     "covering_group_size",
+    "expected_baseline",
+    "expected_mass_change",
+    "expected_missed_mass",
+    "expected_sampled_mass",
     "focal_weight",
     "g_pass_at_k",
     "learning_rate_multiplier",
     "log_tail_miss_prob",
     "maj_at_k",
+    "mass_change",
     "mean_pass_at_k",
     "mg_pass_at_k",
     "miss_prob",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
+from numpy.typing import ArrayLike
 
 from . import _validate as check
 
@@ -60,37 +61,38 @@ class Estimate:
 
 @dataclass(frozen=True)
 class MeanEstimate:
-    """A mean estimated from `trials` draws, kept as their sum and sum of squares.
+    """A mean estimated from `trials` draws, kept with the sum of squared deviations from it.
+
+    Estimates of the same mean add: ``a + b`` pools their draws, without cancellation however far
+    the mean is from 0.
 
     Examples
     --------
-    >>> e = MeanEstimate.of([1.0, 2.0, 3.0])
+    >>> e = MeanEstimate.of([1.0, 2.0]) + MeanEstimate.of([3.0])
     >>> e.value, round(e.standard_error, 6)
     (2.0, 0.57735)
     """
 
-    total: float
-    total_squares: float
+    value: float
+    squared_deviations: float
     trials: int
 
     @classmethod
-    def of(cls, draws: object) -> MeanEstimate:
-        """From the draws themselves."""
-        values = check.real("draws", draws)  # type: ignore[arg-type]
-        return cls(float(values.sum()), float(values @ values), values.size)
-
-    @property
-    def value(self) -> float:
-        """The sample mean; NaN without trials."""
-        return self.total / self.trials if self.trials else float("nan")
+    def of(cls, draws: ArrayLike) -> MeanEstimate:
+        """From the draws themselves; NaN without any."""
+        values = check.real("draws", draws).ravel()
+        if not values.size:
+            return cls(float("nan"), 0.0, 0)
+        mean = float(values.mean())
+        deviations = values - mean
+        return cls(mean, float(deviations @ deviations), values.size)
 
     @property
     def standard_error(self) -> float:
         """Standard error of the mean (unbiased variance); NaN below two trials."""
         if self.trials < 2:
             return float("nan")
-        spread = max(self.total_squares - self.total * self.value, 0.0)
-        return float(np.sqrt(spread / (self.trials - 1) / self.trials))
+        return math.sqrt(self.squared_deviations / (self.trials - 1) / self.trials)
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
         """Normal interval of the mean; use it with hundreds of trials."""
@@ -101,8 +103,12 @@ class MeanEstimate:
         return self.value - reach, self.value + reach
 
     def __add__(self, other: MeanEstimate) -> MeanEstimate:
+        if not self.trials or not other.trials:
+            return self if self.trials else other
+        trials = self.trials + other.trials
+        share, apart = other.trials / trials, other.value - self.value
         return MeanEstimate(
-            self.total + other.total,
-            self.total_squares + other.total_squares,
-            self.trials + other.trials,
+            self.value + apart * share,
+            self.squared_deviations + other.squared_deviations + apart**2 * self.trials * share,
+            trials,
         )
