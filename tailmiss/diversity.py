@@ -148,7 +148,7 @@ def _correct_counts(
     answers, flags = list(answers), check.mass("correct", correct)
     if flags.shape != (len(answers),):
         raise ValueError(
-            f"correct must have one flag for each of {len(answers)} answers; got shape {flags.shape}"
+            f"correct must have one flag for each of {len(answers)} answers; got {flags.shape}"
         )
     if not answers:
         raise ValueError("answers must hold at least one rollout")
