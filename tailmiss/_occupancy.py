@@ -68,8 +68,8 @@ class Actions(NamedTuple):
 
 def group_actions(p: Vector) -> Actions:
     """The actions of positive probability, equal ones together."""
-    values, copies = np.unique(p[p > 0], return_counts=True)
-    copies = copies.astype(float)
+    values, times = np.unique(p[p > 0], return_counts=True)
+    copies = times.astype(np.float64)
     total = float(copies @ values)
     log_absent = np.full(values.size, _NEVER)
     if values.size:

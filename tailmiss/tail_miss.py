@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _validate as check
 
 _LAST_N = 2**53
+_BLOCK = 2**13
 
 
 def mixed_group_prob(N: ArrayLike, mu_pos: ArrayLike) -> Any:
@@ -117,10 +118,10 @@ def tail_miss_prob(N: ArrayLike, mu_pos: ArrayLike, tau: ArrayLike) -> Any:
     >>> round(tail_miss_prob(9, 0.3, 0.3 * 0.05), 4)
     np.float64(0.8325)
     >>> tail_miss_prob([1, 2], 0.5, 0.1).round(3)
-    array([0.  , 0.4 ])
+    array([0. , 0.4])
     """
     N, mu_pos, tau = _checked(N, mu_pos, tau)
-    return (_miss(N, tau) * _mixed(N, _minority_share(mu_pos, tau)))[()]
+    return _blockwise(_tail_miss, N, mu_pos, tau)
 
 
 def log_tail_miss_prob(N: ArrayLike, mu_pos: ArrayLike, tau: ArrayLike) -> Any:
@@ -154,7 +155,7 @@ def log_tail_miss_prob(N: ArrayLike, mu_pos: ArrayLike, tau: ArrayLike) -> Any:
     np.float64(-10536.052)
     """
     N, mu_pos, tau = _checked(N, mu_pos, tau)
-    return _log_tail_miss(N, mu_pos, tau)[()]
+    return _blockwise(_log_tail_miss, N, mu_pos, tau)
 
 
 def worst_group_size(mu_pos: ArrayLike, tau: ArrayLike) -> Any:
@@ -292,6 +293,20 @@ def _checked_open(mu_pos: ArrayLike, tau: ArrayLike) -> tuple[NDArray[Any], ...]
     return mu_pos, tau
 
 
+def _blockwise(formula: Any, *arrays: NDArray[Any]) -> Any:
+    """An elementwise formula, in blocks whose temporaries stay in the processor's cache."""
+    shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    out = np.empty(shape)
+    if out.size <= _BLOCK:
+        return formula(*arrays)[()]
+    flat = out.ravel()
+    columns = [x.ravel() if x.size == 1 else np.broadcast_to(x, shape).ravel() for x in arrays]
+    for start in range(0, out.size, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        flat[part] = formula(*(x if x.size == 1 else x[part] for x in columns))
+    return out
+
+
 def _miss(N: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
     with np.errstate(divide="ignore", under="ignore"):
         return np.exp(N * np.log1p(-tau))
@@ -319,11 +334,12 @@ def _tail_miss(N: NDArray[Any], mu_pos: NDArray[Any], tau: NDArray[Any]) -> NDAr
 def _log_tail_miss(N: NDArray[Any], mu_pos: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
     q = _minority_share(mu_pos, tau)
     with np.errstate(divide="ignore", under="ignore", invalid="ignore"):
-        inactive = np.exp(N * np.log1p(-q)) + q**N
-        log_mixed = np.where(
-            inactive < 0.5, np.log1p(-np.minimum(inactive, 0.5)), np.log(_mixed(N, q))
-        )
-        return np.where(np.isneginf(log_mixed), -np.inf, N * np.log1p(-tau) + log_mixed)
+        log_all_other, all_q = N * np.log1p(-q), q**N
+        mixed = np.maximum(-np.expm1(log_all_other) - all_q, 0.0)
+        log_mixed = np.asarray(np.log(np.where(N == 1, 0.0, mixed)))
+        inactive = np.exp(log_all_other) + all_q
+        np.log1p(-inactive, out=log_mixed, where=inactive < 0.5)
+        return np.asarray(N * np.log1p(-tau) + log_mixed)
 
 
 def _worst(mu_pos: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
