@@ -44,7 +44,7 @@ Averaging over the binomial X ends the calculation: cost O(K sqrt N), no samplin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,15 +158,11 @@ def mass_change(
     w_pos, w_neg = w[..., correct], w[..., ~correct]
     unsampled = ~sampled[..., correct]
     p_pos, p_neg = p[correct], p[~correct]
-    Q_u, U_2 = unsampled @ p_pos, unsampled @ p_pos**2
     S = a * w_pos.sum(axis=-1) + b * w_neg.sum(axis=-1)
     W_pos, W_neg = a * (w_pos @ p_pos), b * (w_neg @ p_neg)
-    rate = eta / group_size
-    drift = 0.0 - rate * S * U_2
-    coupling = 0.0 - rate * Q_u * (W_pos + W_neg - S * (p @ p))
-    total = _delta_pos(W_pos, W_neg, S, p_pos.sum(), p_neg.sum(), p_pos @ p_pos, p_neg @ p_neg)
-    fields = rate * total, drift + coupling, drift, coupling, S
-    return MassChange(*(float(x) if np.ndim(x) == 0 else x for x in fields))
+    sums = GroupSums(S, W_pos, W_neg, unsampled @ p_pos, unsampled @ p_pos**2)
+    change = first_order(sums, group_actions(p_pos), group_actions(p_neg), eta / group_size)
+    return change if drawn.ndim else MassChange(*map(float, astuple(change)))
 
 
 def expected_mass_change(
@@ -233,7 +229,7 @@ def expected_mass_change(
     p, correct = checked_policy(p, correct)
     N = check.whole_number("N", N)
     check.one_of("surrogate", surrogate, SURROGATES)
-    a, b = _advantages(N, reward_correct, reward_wrong, rule, gamma, options)
+    a, b = advantages(N, reward_correct, reward_wrong, rule, gamma, options)
     pos, neg = group_actions(p[correct]), group_actions(p[~correct])
     low, chance = binomial(N, pos.total, neg.total)
     high = low + chance.size - 1
@@ -244,7 +240,7 @@ def expected_mass_change(
     coupling = a * m.Q_u_W_pos + b * m.Q_u * m.W_neg
     coupling = coupling - (pos.square + neg.square) * (a * m.Q_u_S_pos + b * m.Q_u * m.S_neg)
     S = a * m.S_pos + b * m.S_neg
-    change = _delta_pos(a * m.W_pos, b * m.W_neg, S, pos.total, neg.total, pos.square, neg.square)
+    change = _delta_pos(a * m.W_pos, b * m.W_neg, S, pos, neg)
     rate = eta / N
     drift, coupling = 0.0 - rate * float(chance @ drift), 0.0 - rate * float(chance @ coupling)
     return ExpectedMassChange(
@@ -252,7 +248,7 @@ def expected_mass_change(
     )
 
 
-def _advantages(
+def advantages(
     N: int,
     reward_correct: float,
     reward_wrong: float,
@@ -277,6 +273,25 @@ def _advantages(
     return a * g, b * g
 
 
+class GroupSums(NamedTuple):
+    """What an update needs to know of a group: sums of w, of w p by kind, and of unsampled p, p^2."""
+
+    S: Any
+    W_pos: Any
+    W_neg: Any
+    Q_u: Any
+    U_2: Any
+
+
+def first_order(group: GroupSums, pos: Actions, neg: Actions, rate: float) -> MassChange:
+    """The change of masses by an update of step `rate` = eta / N."""
+    S, W_pos, W_neg, Q_u, U_2 = group
+    drift = 0.0 - rate * S * U_2
+    coupling = 0.0 - rate * Q_u * (W_pos + W_neg - S * (pos.square + neg.square))
+    delta_pos = rate * _delta_pos(W_pos, W_neg, S, pos, neg)
+    return MassChange(delta_pos, drift + coupling, drift, coupling, S)
+
+
 class _Moments(NamedTuple):
     """Expectations given X = k, for k = low..high, per unit of advantage."""
 
@@ -291,9 +306,10 @@ class _Moments(NamedTuple):
     Q_u_W_pos: NDArray[Any]
 
 
-def _delta_pos(W_pos: Any, W_neg: Any, S: Any, Q: Any, Q_neg: Any, P_2: Any, P_neg_2: Any) -> Any:
+def _delta_pos(W_pos: Any, W_neg: Any, S: Any, pos: Actions, neg: Actions) -> Any:
     """Change of the correct mass per unit of eta / N; Eq. 17 without its cancelling terms."""
-    return Q_neg * W_pos - Q * W_neg - S * (Q_neg * P_2 - Q * P_neg_2)
+    shrinkage = neg.total * pos.square - pos.total * neg.square
+    return neg.total * W_pos - pos.total * W_neg - S * shrinkage
 
 
 def _probability_moments(pos: Actions, neg: Actions, N: int, low: int, high: int) -> _Moments:
