@@ -1,0 +1,203 @@
+"""How ReCo's response weight changes the mass that one step moves: exact, and by Monte Carlo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _validate as check
+from ._occupancy import Actions, binomial, group_actions, pair_sums, single_sums
+from ._rng import RNG, generator
+from .advantages import advantage_table
+from .estimate import MeanEstimate
+from .redistribution import SURROGATES, ExpectedMassChange, MassChange
+from .sampled_mass import checked_policy
+from .weights import response_weight
+
+
+def expected_reco_mass_change(
+    p: ArrayLike,
+    correct: ArrayLike,
+    N: int,
+    *,
+    length: float = 1.0,
+    cap: float = 5.0,
+    rule: str = "grpo",
+    gamma: float = 0.0,
+    eta: float = 1.0,
+    surrogate: str = "ratio",
+    **options: Any,
+) -> ExpectedMassChange:
+    r"""Exact expected first step on a categorical policy under ReCo's response weight.
+
+    :func:`tailmiss.expected_mass_change` with every sampled action's advantage multiplied by
+
+    .. math:: \omega_i = G w_i = \min(\mathrm{cap},\; p_i^{-1/L})
+
+    Parameters
+    ----------
+    p, correct, N, rule, gamma, eta, surrogate, options
+        As for :func:`tailmiss.expected_mass_change`.
+    length : float >= 1
+        L, tokens over which the probability of an answer is spread: pibar = p_i^(1/L).
+    cap : float >= 1
+        Largest G w; infinite for none.
+
+    Returns
+    -------
+    ExpectedMassChange
+        ``baseline`` / N is the expected net push, E[sum_i w_i A_i].
+
+    Raises
+    ------
+    ValueError
+        As :func:`tailmiss.expected_mass_change`; length or cap below 1.
+
+    Notes
+    -----
+    The weight depends on the action alone, so the argument of ``redistribution.py`` holds with
+    omega-weighted sums: given X = k the correct and the wrong draws stay independent. With the
+    ratio surrogate and L = 1 without a cap, two correct answers keep their ratio in expectation,
+    because p omega = 1; at length L they separate at rate p_i^(1 - 1/L) - p_j^(1 - 1/L), which for
+    L of a few tokens is already GRPO's p_i - p_j. Self-normalised weights couple all draws and do
+    not factorise: :func:`estimate_reco_mass_change`. Equal to expected_mass_change at cap 1 and to
+    enumeration in tests/test_reco.py.
+
+    Examples
+    --------
+    >>> p, correct = [0.5, 0.25, 0.25], [True, True, False]
+    >>> expected_reco_mass_change(p, correct, 2, cap=1).delta_pos
+    0.05468749999999999
+    >>> expected_reco_mass_change(p, correct, 2).baseline < 0
+    True
+    """
+    p, correct = checked_policy(p, correct)
+    N = check.whole_number("N", N)
+    check.one_of("surrogate", surrogate, SURROGATES)
+    _check_weight(length, cap)
+    a, b = advantage_table(rule, N, gamma=gamma, **options)
+    pos, neg = group_actions(p[correct]), group_actions(p[~correct])
+    first, chance = binomial(N, pos.total, neg.total)
+    k = first + np.arange(chance.size)
+    a, b = a[k], b[k]
+    one_set = _by_count if surrogate == "ratio" else _by_presence
+    S_pos, W_pos, Q_u, U_2, U_2_S, Q_u_S, Q_u_W = one_set(pos, k, N * pos.total, length, cap)
+    S_neg, W_neg = (x[::-1] for x in one_set(neg, N - k[::-1], N * neg.total, length, cap)[:2])
+    P_2, S = pos.square + neg.square, a * S_pos + b * S_neg
+    change = a * W_pos - S * pos.square - pos.total * (a * W_pos + b * W_neg - S * P_2)
+    drift = a * U_2_S + b * U_2 * S_neg
+    coupling = a * Q_u_W + b * Q_u * W_neg - P_2 * (a * Q_u_S + b * Q_u * S_neg)
+    rate = eta / N
+    drift, coupling = -rate * float(chance @ drift), -rate * float(chance @ coupling)
+    return ExpectedMassChange(
+        rate * float(chance @ change), drift + coupling, drift, coupling, float(chance @ S)
+    )
+
+
+def estimate_reco_mass_change(
+    p: ArrayLike,
+    correct: ArrayLike,
+    N: int,
+    *,
+    groups: int,
+    rng: RNG = None,
+    length: float = 1.0,
+    cap: float = 5.0,
+    self_normalize: bool = False,
+    rule: str = "grpo",
+    gamma: float = 0.0,
+    eta: float = 1.0,
+    **options: Any,
+) -> MassChange:
+    """Monte Carlo twin of :func:`expected_reco_mass_change`, ratio surrogate.
+
+    Parameters
+    ----------
+    p, correct, N, length, cap, rule, gamma, eta, options
+        As for :func:`expected_reco_mass_change`.
+    groups : int >= 1
+        Groups to draw.
+    rng : int, SeedSequence, Generator or None
+    self_normalize : bool
+        Divide the weights of a group by their mean, which has no closed form.
+
+    Returns
+    -------
+    MassChange
+        Each field a :class:`tailmiss.MeanEstimate`.
+
+    Raises
+    ------
+    ValueError
+        As :func:`expected_reco_mass_change`; groups below 1.
+
+    Examples
+    --------
+    >>> change = estimate_reco_mass_change([0.5, 0.3, 0.2], [1, 1, 0], 4, groups=1000, rng=0)
+    >>> low, high = change.delta_pos.interval(0.999)
+    >>> low < expected_reco_mass_change([0.5, 0.3, 0.2], [1, 1, 0], 4).delta_pos < high
+    True
+    """
+    p, correct = checked_policy(p, correct)
+    N, groups = check.whole_number("N", N), check.whole_number("groups", groups)
+    _check_weight(length, cap)
+    a, b = advantage_table(rule, N, gamma=gamma, **options)
+    counts = generator(rng).multinomial(N, p, size=groups)
+    omega = np.zeros(p.size)
+    omega[p > 0] = _relative_weight(p[p > 0], length, cap)
+    weighted = counts * omega
+    if self_normalize:
+        weighted = weighted * (N / weighted.sum(axis=1, keepdims=True))
+    K = counts[:, correct].sum(axis=1)
+    c = weighted * np.where(correct, a[K][:, None], b[K][:, None])
+    S, W, P_2 = c.sum(axis=1), c @ p, p @ p
+    unsampled = (counts == 0) & correct
+    rate = eta / N
+    drift = -rate * S * (unsampled @ p**2)
+    coupling = -rate * (unsampled @ p) * (W - S * P_2)
+    delta = rate * (c @ (p * correct) - S * (correct @ p**2) - (correct @ p) * (W - S * P_2))
+    return MassChange(*map(MeanEstimate.of, (delta, drift + coupling, drift, coupling, S)))
+
+
+def _relative_weight(p: NDArray[Any], length: float, cap: float) -> NDArray[Any]:
+    """G w of answers of probability p."""
+    return np.minimum(response_weight(np.log(p) / length, 1), cap)
+
+
+def _by_count(
+    actions: Actions, k: NDArray[Any], mean: float, length: float, cap: float
+) -> list[NDArray[Any]]:
+    """Expectations of one set given k draws from it, each draw counted: see redistribution.py.
+
+    S and W, the sums of omega n and omega n p; Q_u and U_2, the unsampled p and p^2; and the
+    products U_2 S, Q_u S and Q_u W, in which i is unsampled and j != i was drawn k q_j times.
+    """
+    p, per_draw = actions.p, _relative_weight(actions.p, length, cap) * actions.p
+    per_draw = per_draw / (actions.total or 1.0)
+    s, w = actions.copies @ per_draw, actions.copies @ (per_draw * p)
+    others = np.stack([p**2 * (s - per_draw), p * (s - per_draw), p * (w - per_draw * p)])
+    unsampled, _ = single_sums(actions, np.stack([p, p**2, *others]), max(k[0] - 1, 0), k[-1])
+    now = unsampled[:, -k.size :]
+    before = unsampled[:, np.maximum(k - 1, 0) - max(k[0] - 1, 0)]
+    return [k * s, k * w, now[0], now[1], *(k * before[2:])]
+
+
+def _by_presence(
+    actions: Actions, k: NDArray[Any], mean: float, length: float, cap: float
+) -> list[NDArray[Any]]:
+    """As :func:`_by_count` for the probability surrogate: a sampled action counts omega p once."""
+    p, low, high = actions.p, int(k[0]), int(k[-1])
+    once = _relative_weight(p, length, cap) * p
+    Q_u, U_2 = single_sums(actions, np.stack([p, p**2]), low, high)[0]
+    S, W = single_sums(actions, np.stack([once, once * p]), low, high)[1]
+    if not p.size:
+        return [S, W, Q_u, U_2, S, S, S]
+    pairs = [(p**2, once), (p, once), (p, once * p)]
+    return [S, W, Q_u, U_2, *pair_sums(actions, pairs, low, high, mean)]
+
+
+def _check_weight(length: float, cap: float) -> None:
+    check.within("length", length, 1.0, np.finfo(float).max)
+    check.within("cap", cap, 1.0, np.inf)
