@@ -143,6 +143,7 @@ def weight_function(rule: str, N: int, p: ArrayLike, *, gamma: float = 0.0, **op
     correct, wrong = advantage_table(rule, N, gamma=gamma, **options)
     gain = correct[1:] - wrong[:-1]
     J = np.arange(len(gain))
+    p = np.where(p < 1e-290, 0.0, p)  # SciPy's pmf overflows there; w_N is a polynomial in p
     flat = [float(binom.pmf(J, len(gain) - 1, value) @ gain) for value in p.ravel()]
     return np.array(flat).reshape(p.shape)[()]
 
