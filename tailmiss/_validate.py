@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+_LARGEST = float(np.finfo(float).max)
+
 
 def _refuse(name: str, values: NDArray[Any], good: Any, requirement: str) -> NoReturn:
     bad = ~np.broadcast_to(good, values.shape)
@@ -67,6 +69,16 @@ def whole_number(name: str, value: Any, low: int = 1) -> int:
     if array.ndim:
         raise ValueError(f"{name} must be one number; got shape {array.shape}")
     return int(array)
+
+
+def number(name: str, value: Any, low: float = -_LARGEST) -> float:
+    """One finite number >= low, as float."""
+    array = real(name, value)
+    if array.ndim:
+        raise ValueError(f"{name} must be one number; got shape {array.shape}")
+    if not low <= array <= _LARGEST:
+        _refuse(name, array, False, f"finite and >= {low:g}" if low > -_LARGEST else "finite")
+    return float(array)
 
 
 def at_most(

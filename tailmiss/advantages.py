@@ -87,7 +87,7 @@ def advantage_table(rule: str, N: int, *, gamma: float = 0.0, **options: Any) ->
     """
     check.one_of("rule", rule, RULES)
     N = check.whole_number("N", N)
-    gamma = _nonnegative("gamma", gamma)
+    gamma = check.number("gamma", gamma, 0)
     K = np.arange(N + 1.0)
     formula = _FORMULAS[rule]
     known = formula.__kwdefaults__ or {}
@@ -179,19 +179,12 @@ def learning_rate_multiplier(gamma: ArrayLike) -> Any:
     """
     from scipy.special import beta
 
-    return (beta(1.5, _nonnegative_array("gamma", gamma) + 1.5) / beta(1.5, 1.5))[()]
-
-
-def _nonnegative_array(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    return check.within(name, value, 0.0, np.finfo(float).max)
-
-
-def _nonnegative(name: str, value: Any) -> float:
-    return float(_nonnegative_array(name, value))
+    gamma = check.within("gamma", gamma, 0.0, np.finfo(float).max)
+    return (beta(1.5, gamma + 1.5) / beta(1.5, 1.5))[()]
 
 
 def _reinforce(K: Any, N: int, *, reward_wrong: float = 0.0) -> Any:
-    return 1.0, float(check.real("reward_wrong", reward_wrong))
+    return 1.0, check.number("reward_wrong", reward_wrong)
 
 
 def _rloo(K: Any, N: int) -> Any:
@@ -202,7 +195,7 @@ def _rloo(K: Any, N: int) -> Any:
 
 def _grpo(K: Any, N: int, *, ddof: int = 0, eps: float = 0.0) -> Any:
     check.one_of("ddof", ddof, (0, 1))
-    eps = _nonnegative("eps", eps)
+    eps = check.number("eps", eps, 0)
     mixed = (K > 0) & (K < N)
     if not ddof and not eps:
         return np.where(mixed, np.sqrt((N - K) / K), 0), np.where(mixed, -np.sqrt(K / (N - K)), 0)
@@ -259,7 +252,7 @@ def _nsr(K: Any, N: int) -> Any:
 
 
 def _w_reinforce(K: Any, N: int, *, lam: float = 0.1) -> Any:
-    return float(check.real("lam", lam)), -1.0
+    return check.number("lam", lam), -1.0
 
 
 def _disco_b(K: Any, N: int) -> Any:

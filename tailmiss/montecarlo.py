@@ -214,6 +214,7 @@ def estimate_mass_change(
     N = check.whole_number("N", N)
     check.one_of("surrogate", surrogate, SURROGATES)
     a, b = advantages(N, reward_correct, reward_wrong, rule, gamma, options)
+    rate = check.number("eta", eta) / N
     pos, neg = group_actions(p[correct]), group_actions(p[~correct])
     total = [MeanEstimate.of([])] * 5
     for actions, first in _draws(p, N, groups, rng):
@@ -230,7 +231,7 @@ def estimate_mass_change(
             Q_u=pos.total - (mass * new).sum(axis=1),
             U_2=pos.square - (mass**2 * new).sum(axis=1),
         )
-        change = first_order(sums, pos, neg, eta / N)
+        change = first_order(sums, pos, neg, rate)
         total = [t + MeanEstimate.of(x) for t, x in zip(total, astuple(change), strict=True)]
     return MassChange(*total)
 

@@ -147,6 +147,7 @@ def mass_change(
     p, correct = checked_policy(p, correct)
     counts = check.whole("counts", counts, 0)
     group_size = check.whole_number("group_size", group_size)
+    rate = check.number("eta", eta) / group_size
     check.one_of("surrogate", surrogate, SURROGATES)
     if counts.ndim == 0 or counts.shape[-1] != p.size:
         raise ValueError(f"counts must have shape (..., {p.size}) as p; got {counts.shape}")
@@ -161,7 +162,7 @@ def mass_change(
     S = a * w_pos.sum(axis=-1) + b * w_neg.sum(axis=-1)
     W_pos, W_neg = a * (w_pos @ p_pos), b * (w_neg @ p_neg)
     sums = GroupSums(S, W_pos, W_neg, unsampled @ p_pos, unsampled @ p_pos**2)
-    change = first_order(sums, group_actions(p_pos), group_actions(p_neg), eta / group_size)
+    change = first_order(sums, group_actions(p_pos), group_actions(p_neg), rate)
     return change if drawn.ndim else MassChange(*map(float, astuple(change)))
 
 
@@ -241,7 +242,7 @@ def expected_mass_change(
     coupling = coupling - (pos.square + neg.square) * (a * m.Q_u_S_pos + b * m.Q_u * m.S_neg)
     S = a * m.S_pos + b * m.S_neg
     change = _delta_pos(a * m.W_pos, b * m.W_neg, S, pos, neg)
-    rate = eta / N
+    rate = check.number("eta", eta) / N
     drift, coupling = 0.0 - rate * float(chance @ drift), 0.0 - rate * float(chance @ coupling)
     return ExpectedMassChange(
         rate * float(chance @ change), drift + coupling, drift, coupling, float(chance @ S)
@@ -257,8 +258,8 @@ def advantages(
     options: dict[str, Any],
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Weight of a correct and of a wrong rollout for every X = k."""
-    a = float(check.real("reward_correct", reward_correct))
-    b = float(check.real("reward_wrong", reward_wrong))
+    a = check.number("reward_correct", reward_correct)
+    b = check.number("reward_wrong", reward_wrong)
     if rule is not None:
         if (a, b) != (1.0, -1.0):
             raise ValueError(
@@ -268,13 +269,12 @@ def advantages(
         return advantage_table(rule, N, gamma=gamma, **options)
     if options:
         raise ValueError(f"options need a rule; got {', '.join(options)}")
-    check.within("gamma", gamma, 0.0, np.finfo(float).max)
-    g = focal_weight(np.arange(N + 1.0) / N, gamma)
+    g = focal_weight(np.arange(N + 1.0) / N, check.number("gamma", gamma, 0))
     return a * g, b * g
 
 
 class GroupSums(NamedTuple):
-    """What an update needs to know of a group: sums of w, of w p by kind, and of unsampled p, p^2."""
+    """What an update needs of a group: sums of w, of w p by kind, and of unsampled p and p^2."""
 
     S: Any
     W_pos: Any
