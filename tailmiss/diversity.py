@@ -11,6 +11,27 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
 from .passk import log_all_wrong_prob
+from .text_diversity import (
+    distinct_n,
+    ngram_similarity,
+    rare_nll_shift,
+    self_bleu,
+    variance_profile,
+    vendi_score,
+)
+
+__all__ = [
+    "UnseenAnswers",
+    "distinct_n",
+    "expected_unsampled_correct_mass",
+    "ngram_similarity",
+    "rare_nll_shift",
+    "self_bleu",
+    "unseen_answers",
+    "unseen_correct_mass",
+    "variance_profile",
+    "vendi_score",
+]
 
 
 @dataclass(frozen=True)

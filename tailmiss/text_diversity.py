@@ -1,0 +1,316 @@
+"""How varied a set of responses is: repeated phrases, saturated tokens, likelihood that is lost.
+
+Texts are strings, split by ``tokenize`` (white space by default: ``str.split``), or sequences of
+tokens of any kind, or a 2-D array of token ids whose negative entries are padding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _validate as check
+from .estimate import MeanEstimate
+
+Texts = Iterable[str] | Iterable[Sequence[Hashable]] | NDArray[Any]
+Tokenizer = Callable[[str], Sequence[Hashable]]
+
+
+def distinct_n(texts: Texts, n: int = 2, *, tokenize: Tokenizer = str.split) -> float:
+    r"""Distinct-n: different n-grams over all n-grams of the texts together.
+
+    .. math:: \frac{|\{\text{n-grams}\}|}{\#\,\text{n-grams}}
+
+    Parameters
+    ----------
+    texts : strings, sequences of tokens, or int array (M, T) padded with negative numbers
+    n : int >= 1
+        Length of an n-gram; 2 is the Distinct-2 that [RECO] reports.
+    tokenize : callable
+        Splits a string; not applied to texts that are tokens already.
+
+    Returns
+    -------
+    float in (0, 1]; NaN where no text has n tokens.
+
+    Raises
+    ------
+    ValueError
+        n below 1; texts that are one string.
+
+    Notes
+    -----
+    Li et al. (2016) divide by tokens; like most later work this divides by n-grams, so that 1 means
+    no repetition. It falls with the amount of text: compare equal numbers of equal length. Equals
+    a count over ``nltk.ngrams`` (tests/test_text_diversity.py).
+
+    Examples
+    --------
+    >>> distinct_n(["a b c", "a b d"])
+    0.75
+    """
+    n = check.whole_number("n", n)
+    grams = [gram for tokens in _tokens(texts, tokenize) for gram in _ngrams(tokens, n)]
+    return len(set(grams)) / len(grams) if grams else float("nan")
+
+
+def self_bleu(
+    texts: Texts, max_n: int = 4, *, tokenize: Tokenizer = str.split, epsilon: float = 0.1
+) -> float:
+    r"""Self-BLEU: mean BLEU of each text with all the others as its references.
+
+    .. math:: \mathrm{BLEU}_i = \min(1, e^{1 - r_i/c_i})
+              \exp \frac1n \sum_{m=1}^{n} \ln p_{m,i}
+
+    where p_m is the clipped precision of m-grams, c the length of the text and r the reference
+    length closest to it (the shorter of two).
+
+    Parameters
+    ----------
+    texts : strings, sequences of tokens, or int array (M, T) padded with negative numbers
+    max_n : int >= 1
+        Longest n-gram, all with equal weight.
+    tokenize : callable
+        Splits a string; not applied to texts that are tokens already.
+    epsilon : float >= 0
+        Count that stands for no match at all; 0 makes such a text score 0.
+
+    Returns
+    -------
+    float in [0, 1]; 1 means that every text is a copy. NaN for fewer than two texts.
+
+    Raises
+    ------
+    ValueError
+        max_n below 1; epsilon negative; texts that are one string.
+
+    Notes
+    -----
+    Zhu et al. (2018). [RECO] does not name order, smoothing or tokeniser; order 4, epsilon 0.1
+    (Chen and Cherry's method 1) and white space are our choice, and equal
+    ``nltk.translate.bleu_score.sentence_bleu`` averaged over the texts. A text that shares no
+    token scores 0; an order longer than the text counts as epsilon. Linear in the number of
+    tokens, where the definition is quadratic in the number of texts.
+
+    Examples
+    --------
+    >>> self_bleu(["a b c d e", "a b c d e"])
+    1.0
+    >>> self_bleu(["a b c d e", "v w x y z"])
+    0.0
+    """
+    max_n = check.whole_number("max_n", max_n)
+    check.within("epsilon", epsilon, 0.0, np.finfo(float).max)
+    sentences = _tokens(texts, tokenize)
+    if len(sentences) < 2:
+        return float("nan")
+    matches = np.zeros((max_n, len(sentences)), int)
+    for n in range(1, max_n + 1):
+        counts = [Counter(_ngrams(tokens, n)) for tokens in sentences]
+        best: dict[Any, tuple[int, int]] = {}
+        for count in counts:
+            for gram, times in count.items():
+                first, second = best.get(gram, (0, 0))
+                best[gram] = (times, first) if times > first else (first, max(second, times))
+        for i, count in enumerate(counts):
+            for gram, times in count.items():
+                first, second = best[gram]
+                matches[n - 1, i] += min(times, second if times == first else first)
+    closest = _closest_other([len(tokens) for tokens in sentences])
+    scores = [
+        _bleu(matches[:, i].tolist(), len(tokens), closest[i], epsilon)
+        for i, tokens in enumerate(sentences)
+    ]
+    return math.fsum(scores) / len(scores)
+
+
+def _bleu(matches: list[int], length: int, reference: int, epsilon: float) -> float:
+    if matches[0] == 0 or (epsilon == 0 and min(matches) == 0):
+        return 0.0
+    logs = [
+        math.log((hits or epsilon) / max(1, length - n)) / len(matches)
+        for n, hits in enumerate(matches)
+    ]
+    return math.exp(min(0.0, 1 - reference / length)) * math.exp(math.fsum(logs))
+
+
+def _closest_other(lengths: list[int]) -> list[int]:
+    """For each text the closest length among the others, the shorter of two."""
+    times = Counter(lengths)
+    closest = {
+        own: own
+        if times[own] > 1
+        else min((other for other in times if other != own), key=lambda x: (abs(x - own), x))
+        for own in times
+    }
+    return [closest[own] for own in lengths]
+
+
+def ngram_similarity(texts: Texts, n: int = 2, *, tokenize: Tokenizer = str.split) -> Any:
+    """Cosine similarity of the n-gram counts of every two texts, (M, M), for :func:`vendi_score`.
+
+    Texts shorter than n tokens equal only texts of the same tokens.
+
+    Examples
+    --------
+    >>> ngram_similarity(["a b c", "a b d", "x"]).round(3)
+    array([[1. , 0.5, 0. ],
+           [0.5, 1. , 0. ],
+           [0. , 0. , 1. ]])
+    """
+    n = check.whole_number("n", n)
+    counts = [Counter(_ngrams(tokens, n) or [tuple(tokens)]) for tokens in _tokens(texts, tokenize)]
+    place = {gram: j for j, gram in enumerate(dict.fromkeys(g for c in counts for g in c))}
+    table = np.zeros((len(counts), len(place)))
+    for i, count in enumerate(counts):
+        for gram, times in count.items():
+            table[i, place[gram]] = times
+    table /= np.sqrt((table**2).sum(axis=1, keepdims=True))
+    return table @ table.T
+
+
+def vendi_score(similarity: ArrayLike) -> float:
+    r"""Vendi score: effective number of different items, from their similarities.
+
+    .. math:: \exp\Big(-\sum_i \lambda_i \ln \lambda_i\Big), \quad
+              \lambda = \text{eigenvalues of } S / M
+
+    Parameters
+    ----------
+    similarity : array_like (M, M)
+        Symmetric, positive semidefinite, 1 on the diagonal, as from :func:`ngram_similarity`;
+        ``answers[:, None] == answers`` gives the exponential of the answers' entropy.
+
+    Returns
+    -------
+    float in [1, M]
+
+    Raises
+    ------
+    ValueError
+        Not square, empty, not symmetric, or a diagonal entry that is not 1.
+
+    Notes
+    -----
+    Friedman and Dieng (2023), order 1.
+
+    Examples
+    --------
+    >>> round(vendi_score(np.eye(4)), 12)
+    4.0
+    """
+    S = check.real("similarity", similarity)
+    if S.ndim != 2 or S.shape[0] != S.shape[1] or not len(S):
+        raise ValueError(f"similarity must be a square matrix; got shape {S.shape}")
+    if not np.allclose(S, S.T) or not np.allclose(np.diag(S), 1):
+        raise ValueError("similarity must be symmetric with 1 on its diagonal")
+    share = np.linalg.eigvalsh(S / len(S))
+    share = share[share > 0]
+    return float(np.exp(-(share @ np.log(share))))
+
+
+def variance_profile(logps: Iterable[ArrayLike], segments: int = 3) -> Any:
+    r"""Mean Bernoulli variance p(1-p) of the sampled tokens, by relative position.
+
+    Token t = 0..L-1 of a response belongs to segment floor(t * segments / L).
+
+    Parameters
+    ----------
+    logps : one array_like per response, <= 0
+        Log-probabilities of its tokens, in nats; NaN is padding.
+    segments : int >= 1
+        3 gives early, middle and late.
+
+    Returns
+    -------
+    float64 (segments,); NaN for a segment without tokens.
+
+    Raises
+    ------
+    ValueError
+        A log-probability above 0, named by its response.
+
+    Notes
+    -----
+    [RECO] v1 reports early and middle; the number of segments and the pooling over tokens are our
+    choice. Evaluated as -p expm1(log p), exact near p = 1.
+
+    Examples
+    --------
+    >>> variance_profile([np.log([0.5, 0.5, 0.9])]).round(2)
+    array([0.25, 0.25, 0.09])
+    """
+    segments = check.whole_number("segments", segments)
+    total, tokens = np.zeros(segments), np.zeros(segments)
+    for i, row in enumerate(logps):
+        logp = np.asarray(row, float)
+        logp = check.within(f"logps[{i}]", logp[~np.isnan(logp)], -np.inf, 0.0)
+        place = np.arange(logp.size) * segments // max(logp.size, 1)
+        variance = -np.exp(logp) * np.expm1(logp)
+        total += np.bincount(place, variance, minlength=segments)
+        tokens += np.bincount(place, minlength=segments)
+    return np.divide(total, tokens, out=np.full(segments, np.nan), where=tokens > 0)
+
+
+def rare_nll_shift(base_logp: ArrayLike, logp: ArrayLike, *, share: float = 0.01) -> MeanEstimate:
+    r"""Increase of the negative log-likelihood on what the base model rarely got right.
+
+    .. math:: \Delta\mathrm{NLL}_{rare} = \frac{1}{|R|} \sum_{i \in R} (\ell^{base}_i - \ell_i)
+
+    Parameters
+    ----------
+    base_logp, logp : array_like (M,) <= 0
+        Mean log-likelihood per token of correct responses that the base model sampled, under the
+        base and under the trained model, in nats.
+    share : float in (0, 1]
+        Share of the responses, those least likely under the base model, that count as rare.
+
+    Returns
+    -------
+    MeanEstimate
+        Its value is the shift: positive where training forgets. Responses of one prompt are not
+        independent; resample prompts for an interval that allows for it.
+
+    Raises
+    ------
+    ValueError
+        Unequal shapes, no responses, a log-likelihood above 0, share outside (0, 1].
+
+    Notes
+    -----
+    [FGRPO] v2, App. M.2, where R is the top 1 % by base NLL of 126,300 trajectories.
+
+    Examples
+    --------
+    >>> rare_nll_shift([-1.0, -0.1, -0.2], [-1.5, -0.1, -0.1], share=0.3).value
+    0.5
+    """
+    base = check.within("base_logp", base_logp, -np.inf, 0.0)
+    new = check.within("logp", logp, -np.inf, 0.0)
+    if base.ndim != 1 or base.shape != new.shape or not base.size:
+        raise ValueError(
+            f"base_logp and logp must be one row of equal length; got {base.shape} and {new.shape}"
+        )
+    if not 0 < share <= 1:
+        raise ValueError(f"share must be in (0, 1]; got {share!r}")
+    rare = np.argsort(base, kind="stable")[: math.ceil(share * base.size)]
+    return MeanEstimate.of(base[rare] - new[rare])
+
+
+def _tokens(texts: Texts, tokenize: Tokenizer) -> list[Sequence[Hashable]]:
+    if isinstance(texts, str):
+        raise ValueError("texts must be several texts; got one string")
+    if isinstance(texts, np.ndarray) and texts.dtype.kind in "iu":
+        if texts.ndim != 2:
+            raise ValueError(f"texts must be a 2-D array of token ids; got shape {texts.shape}")
+        return [[token for token in row if token >= 0] for row in texts.tolist()]
+    return [tokenize(text) if isinstance(text, str) else text for text in texts]
+
+
+def _ngrams(tokens: Sequence[Hashable], n: int) -> list[tuple[Hashable, ...]]:
+    return list(zip(*(tokens[i:] for i in range(n)), strict=False))
