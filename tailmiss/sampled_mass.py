@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
 from ._occupancy import group_actions, single_sums
-from .tail_miss import tail_miss_prob
+from .tail_miss import _minority_share, _miss, _mixed
 
 
 def expected_sampled_mass(
@@ -121,8 +121,8 @@ def expected_missed_mass(p: ArrayLike, correct: ArrayLike, N: ArrayLike) -> Any:
 
     Notes
     -----
-    Lemma 3.1 of [FGRPO] v2 with each correct action as the subset, see :func:`tail_miss_prob`;
-    relative error below 1e-12.
+    Lemma 3.1 of [FGRPO] v2 with each correct action as the subset, evaluated as
+    :func:`tail_miss_prob` is but from the masses themselves; relative error below 1e-12.
 
     Examples
     --------
@@ -131,9 +131,9 @@ def expected_missed_mass(p: ArrayLike, correct: ArrayLike, N: ArrayLike) -> Any:
     """
     p, correct = checked_policy(p, correct)
     N = check.whole("N", N)
-    pos = group_actions(p[correct])
-    tau = np.minimum(pos.p, pos.total)
-    missed = [pos.copies * pos.p @ tail_miss_prob(n, pos.total, tau) for n in N.ravel()]
+    pos, neg = group_actions(p[correct]), group_actions(p[~correct])
+    q = _minority_share(pos.total * np.exp(pos.log_absent), np.asarray(neg.total))
+    missed = [pos.copies * pos.p @ (_miss(n, pos.p) * _mixed(n, q)) for n in N.ravel()]
     return np.array(missed, float).reshape(N.shape)[()]
 
 

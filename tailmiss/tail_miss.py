@@ -312,9 +312,8 @@ def _miss(N: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
         return np.exp(N * np.log1p(-tau))
 
 
-def _minority_share(mu_pos: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
+def _minority_share(other_correct: NDArray[Any], wrong: NDArray[Any]) -> NDArray[Any]:
     """Share q <= 1/2 of the rarer kind, correct or wrong, among rollouts outside the subset."""
-    other_correct, wrong = mu_pos - tau, 1.0 - mu_pos
     outside = other_correct + wrong
     with np.errstate(invalid="ignore"):
         share = np.minimum(other_correct, wrong) / outside
@@ -328,11 +327,11 @@ def _mixed(N: NDArray[Any], q: NDArray[Any]) -> NDArray[Any]:
 
 
 def _tail_miss(N: NDArray[Any], mu_pos: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
-    return _miss(N, tau) * _mixed(N, _minority_share(mu_pos, tau))
+    return _miss(N, tau) * _mixed(N, _minority_share(mu_pos - tau, 1.0 - mu_pos))
 
 
 def _log_tail_miss(N: NDArray[Any], mu_pos: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
-    q = _minority_share(mu_pos, tau)
+    q = _minority_share(mu_pos - tau, 1.0 - mu_pos)
     with np.errstate(divide="ignore", under="ignore", invalid="ignore"):
         log_all_other, all_q = N * np.log1p(-q), q**N
         mixed = np.maximum(-np.expm1(log_all_other) - all_q, 0.0)
@@ -343,7 +342,7 @@ def _log_tail_miss(N: NDArray[Any], mu_pos: NDArray[Any], tau: NDArray[Any]) -> 
 
 
 def _worst(mu_pos: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
-    q = _minority_share(mu_pos, tau)
+    q = _minority_share(mu_pos - tau, 1.0 - mu_pos)
     log_s = np.log1p(-tau)
     # rates of decay of (1-q)^N and q^N, and their logarithmic weights in the stationarity condition
     slow, fast = np.log1p(-q), np.log(q)
