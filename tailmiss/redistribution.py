@@ -328,15 +328,15 @@ def _ratio_moments(pos: Actions, neg: Actions, N: int, low: int, high: int) -> _
     Q_u, U_2, others = single_sums(pos, rows, first, high)[0]
     Q_u, U_2 = Q_u[low - first :], U_2[low - first :]
     others = others[np.maximum(k - 1 - first, 0)]
-    per_draw, per_wrong = 1 / (pos.total or 1.0), 1 / (neg.total or 1.0)
+    Q, Q_neg = pos.total or 1.0, neg.total or 1.0
     return _Moments(
         S_pos=k,
         S_neg=N - k,
-        W_pos=k * pos.square * per_draw,
-        W_neg=(N - k) * neg.square * per_wrong,
+        W_pos=k * (pos.square / Q),
+        W_neg=(N - k) * (neg.square / Q_neg),
         Q_u=Q_u,
         U_2=U_2,
         U_2_S_pos=U_2 * k,
         Q_u_S_pos=Q_u * k,
-        Q_u_W_pos=k * others * per_draw,
+        Q_u_W_pos=k * (others / Q),
     )

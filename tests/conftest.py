@@ -5,6 +5,7 @@ import zlib
 import matplotlib
 import numpy as np
 import pytest
+from hypothesis import settings
 
 matplotlib.use("agg")
 
@@ -13,6 +14,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--vary-seed", type=int, default=0, help="shift every test's seed, to measure flakiness"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Property tests try the same examples in every run unless --vary-seed is given."""
+    fixed = not config.getoption("--vary-seed")
+    settings.register_profile("tailmiss", deadline=None, derandomize=fixed)
+    settings.load_profile("tailmiss")
 
 
 @pytest.fixture
