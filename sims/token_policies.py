@@ -127,15 +127,16 @@ def position_profile(task: TokenTask, logits: Array) -> tuple[Array, Array]:
     logp = _log_softmax(logits)
     p = np.exp(logp)
     variance, entropy = (p * p * (1 - p)).sum(-1), -(p * logp).sum(-1)
-    place = np.broadcast_to(np.arange(F)[:, None, None] * C + task.child, p.shape).ravel()
+    place = np.broadcast_to(np.arange(F)[:, None, None] * C + task.child, p.shape)
     occupied = np.zeros((F, C))
     occupied[:, 0] = 1.0
     T = task.strategies.shape[2]
     by_position = np.empty((2, T))
     for t in range(T):
         by_position[:, t] = (occupied * variance).sum() / F, (occupied * entropy).sum() / F
-        flow = (occupied[..., None] * p).ravel()
-        occupied = np.bincount(place, flow, minlength=F * C).reshape(F, C)
+        live = np.nonzero(occupied)
+        flow = occupied[live][:, None] * p[live]
+        occupied = np.bincount(place[live].ravel(), flow.ravel(), minlength=F * C).reshape(F, C)
     return by_position[0], by_position[1]
 
 

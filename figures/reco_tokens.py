@@ -1,0 +1,152 @@
+"""ReCo beside GRPO, F-GRPO, DAPO and 80/20 in the token simulator, over training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ._figure import PAGE
+from ._palette import BLACK, BLUE, GREEN, ORANGE, PAPER, PINK
+from ._published import published
+from ._reco_runs import mean_interval, run_methods
+
+CAPTION = """Token policies trained by eight methods, 4 inner steps on each batch of rollouts,
+N = 8; means and 95 % intervals over seeds that share their tasks. Dashed: with ReCo (response
+weight and clipped variance ratio). Fourth panel: the same runs, pass@64 against pass@1. Variance:
+p(1-p) of the sampled token at the end, relative to GRPO. Last panel: pass@64 at the end, beside the
+paper's averages over five benchmarks (open diamonds). The table also has 1 inner step."""
+SIZE = (PAGE, 4.3)
+PARAMS: dict[str, dict[str, Any]] = {
+    "quick": {
+        "seeds": 2, "inner": [4], "rate": 1.0, "updates": 80, "records": 4, "store": None,
+        "config": {
+            "prompts": 16, "length": 8, "vocabulary": 8, "strategies": 12, "samples": 8,
+        },
+    },
+    "full": {
+        "seeds": 12, "inner": [1, 4], "rate": 0.5, "updates": 400, "records": 20, "store": None,
+        "config": {"samples": 12},
+    },
+}  # fmt: skip
+FAMILIES = {
+    "GRPO": (BLUE, "o"),
+    "F-GRPO": (GREEN, "^"),
+    "DAPO": (ORANGE, "s"),
+    "80/20": (PINK, "v"),
+}
+WITH_RECO = {
+    "GRPO": "ReCo", "F-GRPO": "ReCo + F-GRPO", "DAPO": "ReCo + DAPO", "80/20": "ReCo + 80/20",
+}  # fmt: skip
+MEASURES = (
+    "pass_at_1", "pass_at_8", "pass_at_64", "pass_at_256", "retained_mass", "alive", "distinct_2",
+    "self_bleu", "variance_early", "variance_middle", "variance_late", "entropy", "clipped_share",
+    "net_push",
+)  # fmt: skip
+PAPER_VARIANCE = {"variance_early": 2.5, "variance_middle": 2.2}
+
+
+def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
+    methods = [method for pair in WITH_RECO.items() for method in pair]
+    cells = [(method, inner, params["rate"]) for inner in params["inner"] for method in methods]
+    runs = run_methods(cells, params, rng)
+    rows = []
+    for (inner, method, updates), records in runs.groupby(
+        ["inner", "method", "updates"], sort=False
+    ):
+        for measure in MEASURES:
+            mean, low, high = mean_interval(records[measure])
+            rows.append((inner, method, updates, measure, mean, low, high, len(records)))
+    columns = ["inner", "method", "updates", "measure", "mean", "low", "high", "seeds"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _curves(frame: pd.DataFrame, measure: str, axes: Axes, title: str) -> None:
+    for family, method, colour, marker in _series():
+        curve = frame[(frame.measure == measure) & (frame.method == method)]
+        ahead = method != family
+        axes.plot(
+            curve.updates, curve["mean"], color=colour, ls="--" if ahead else "-", lw=1.1,
+            marker=marker, markevery=4, ms=3, mfc="white" if ahead else colour, label=method,
+        )  # fmt: skip
+        shown = curve.iloc[2::4]
+        bars = np.abs(shown[["low", "high"]].to_numpy().T - shown["mean"].to_numpy())
+        axes.errorbar(shown.updates, shown["mean"], bars, fmt="none", ecolor=colour, elinewidth=0.7)
+    axes.set(xlabel="gradient steps", title=title)
+
+
+def _series() -> list[tuple[str, str, str, str]]:
+    return [
+        (family, method, *look)
+        for family, look in FAMILIES.items()
+        for method in (family, WITH_RECO[family])
+    ]
+
+
+def draw(frame: pd.DataFrame, fig: Figure) -> None:
+    frame = frame[frame.inner == frame.inner.max()]
+    grid = fig.subplots(2, 4)
+    last = frame[frame.updates == frame.updates.max()].set_index(["method", "measure"])
+    for axes, measure, title in zip(
+        (*grid[0, :3], *grid[1, :2]),
+        ("pass_at_1", "pass_at_64", "retained_mass", "distinct_2", "self_bleu"),
+        ("pass@1", "pass@64", "retained correct mass", "Distinct-2", "Self-BLEU"),
+        strict=True,
+    ):
+        _curves(frame, measure, axes, title)
+    _frontier(frame, grid[0, 3])
+    _variance(last, grid[1, 2])
+    _against_paper(frame, last, grid[1, 3])
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside upper center", ncols=4)
+
+
+def _frontier(frame: pd.DataFrame, axes: Axes) -> None:
+    for family, method, colour, _ in _series():
+        wide = frame[frame.method == method].pivot(
+            index="updates", columns="measure", values="mean"
+        )
+        dash = "-" if method == family else "--"
+        axes.plot(wide.pass_at_1, wide.pass_at_64, color=colour, ls=dash, lw=1.1)
+    axes.set(xlabel="pass@1", title="pass@64 at equal pass@1")
+
+
+def _variance(last: pd.DataFrame, axes: Axes) -> None:
+    parts = ("variance_early", "variance_middle", "variance_late")
+    base = last.loc["GRPO"]["mean"]
+    for family, method, colour, marker in _series():
+        if family in ("GRPO", "F-GRPO") and method != "GRPO":
+            ratio = [last.loc[method, part]["mean"] / base[part] for part in parts]
+            dash = "-" if method == family else "--"
+            fill = colour if method == family else "white"
+            axes.plot(range(3), ratio, color=colour, ls=dash, marker=marker, mfc=fill)
+    axes.plot(range(2), PAPER_VARIANCE.values(), color=BLACK, **PAPER)
+    axes.axhline(1, color=BLACK, lw=0.7)
+    axes.set_xticks(range(3), ["early", "middle", "late"])
+    axes.set(title="token variance / GRPO's", xlim=(-0.3, 2.3), ylim=(0, None))
+
+
+def _against_paper(frame: pd.DataFrame, last: pd.DataFrame, axes: Axes) -> None:
+    printed = published("reco_average_pass64")
+    names = ["here", *printed.backbone.unique()]
+    colours = {"base": BLACK, "GRPO": BLUE, "ReCo": BLUE, "F-GRPO": GREEN}
+    start = frame[(frame.updates == 0) & (frame.measure == "pass_at_64")]["mean"].iloc[0]
+    ours = {"base": start} | {
+        method: last.loc[method, "pass_at_64"]["mean"] for method in ("GRPO", "ReCo", "F-GRPO")
+    }
+    for offset, (method, colour) in zip((-0.24, -0.08, 0.08, 0.24), colours.items(), strict=True):
+        axes.plot(offset, 100 * ours[method], "o", color=colour, ms=3.5,
+                  mfc="white" if method == "ReCo" else colour)  # fmt: skip
+        axes.annotate(method, (offset, 100 * ours[method]), (0, 4), textcoords="offset points",
+                      fontsize=5, ha="center", color=colour)  # fmt: skip
+        for _, row in printed[printed.method == method].iterrows():
+            x = names.index(row.backbone) + offset
+            axes.plot(x, row.pass_at_64, color=colour, **PAPER)
+            axes.annotate(method, (x, row.pass_at_64), (0, 4), textcoords="offset points",
+                          fontsize=5, ha="center", color=colour)  # fmt: skip
+    labels = ["here", "1.5B", "7B", "8B"]
+    axes.set_xticks(range(len(names)), labels)
+    axes.set(title="final pass@64, percent", xlim=(-0.5, 3.5))
