@@ -18,6 +18,7 @@ from .redistribution import (
     expected_mass_change,
     mass_change,
 )
+from .rollouts import Rollouts, read_rollouts
 from .sampled_mass import expected_baseline, expected_missed_mass, expected_sampled_mass
 from .tail_miss import (
     concentration_zone,
@@ -38,6 +39,7 @@ __all__ = [
     "ExpectedMassChange",
     "MassChange",
     "MeanEstimate",
+    "Rollouts",
     "advantage_table",
     "concentration_zone",
     "covering_group_size",
@@ -59,6 +61,7 @@ __all__ = [
     "pass_at_k_variance",
     "pass_hat_k",
     "posterior_pass_at_k",
+    "read_rollouts",
     "response_weight",
     "tail_miss_prob",
     "variance_ratio",

@@ -1,0 +1,304 @@
+"""From a path to records: compression, file kind and encoding are told by content."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+Progress = Callable[[int, int | None], None]
+_CUT = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError)
+_UNPACK = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file, or one member of an archive.
+
+    `kind` is "line" or "row" (then `content` iterates over (number, record)) or "document" (then
+    it is one JSON value).
+    """
+
+    name: str
+    kind: str
+    content: Any
+    member: str = ""
+
+
+class ReadError(ValueError):
+    """A file that cannot be read, with its name and the place in it."""
+
+    def __init__(self, name: str, what: str, place: str = "") -> None:
+        super().__init__(f"{name}: {place + ': ' if place else ''}{what}")
+
+
+def parts(path: str, progress: Progress | None = None) -> Iterator[Part]:
+    """The parts of a file; "-" is standard input."""
+    if path == "-":
+        yield from _parts("standard input", io.BytesIO(sys.stdin.buffer.read()), progress, None)
+        return
+    with open(path, "rb") as file:
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        yield from _parts(path, file, progress, size)
+
+
+def _parts(
+    name: str, file: BinaryIO, progress: Progress | None, size: int | None, member: str = ""
+) -> Iterator[Part]:
+    watched = io.BufferedReader(_Counted(file, progress, size), 2**18)
+    head = watched.peek(16)[:16]
+    if not head:
+        raise ReadError(name, "is empty")
+    if head.startswith(b"PK\x03\x04"):
+        yield from _zip(name, file)
+    elif head.startswith(b"PK\x05\x06"):
+        raise ReadError(name, "is an archive without files")
+    elif head.startswith(b"PAR1"):
+        yield Part(name, "row", _parquet(name, file, progress, size), member)
+    elif head.startswith(b"\x28\xb5\x2f\xfd"):
+        raise ReadError(name, "is compressed by zstd, which is not read; decompress it first")
+    else:
+        for magic, unpack in _UNPACK.items():
+            if head.startswith(magic):
+                inner = unpack(watched, "rb")
+                try:
+                    start = inner.read(8)
+                except _CUT as error:
+                    raise ReadError(name, f"compressed data is cut or damaged ({error})") from None
+                inner.seek(0)
+                if start.startswith((b"PAR1", b"PK\x03\x04")):
+                    yield from _parts(name, io.BytesIO(inner.read()), None, None, member)
+                else:
+                    yield _text(name, io.BufferedReader(inner, 2**18), member)  # type: ignore[arg-type]
+                return
+        yield _text(name, watched, member)
+
+
+class _Counted(io.RawIOBase):
+    """A file that tells how far it has been read."""
+
+    def __init__(self, file: BinaryIO, progress: Progress | None, size: int | None) -> None:
+        self._file, self._progress, self._size = file, progress, size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        if self._progress:
+            self._progress(self._file.tell(), self._size)
+        return len(data)
+
+
+def _zip(name: str, file: BinaryIO) -> Iterator[Part]:
+    try:
+        archive = zipfile.ZipFile(file)
+        members = sorted(m for m in archive.namelist() if _is_data(m))
+    except zipfile.BadZipFile as error:
+        raise ReadError(name, f"zip archive is cut or damaged ({error})") from None
+    if not members:
+        raise ReadError(name, "the archive holds no .json, .jsonl, .csv, .tsv or .parquet file")
+    for member in members:
+        try:
+            data = archive.read(member)
+        except (zipfile.BadZipFile, RuntimeError, NotImplementedError, *_CUT) as error:
+            raise ReadError(f"{name}:{member}", f"cannot be unpacked ({error})") from None
+        yield from _parts(f"{name}:{member}", io.BytesIO(data), None, None, member)
+
+
+def _is_data(member: str) -> bool:
+    base = member.rsplit("/", 1)[-1]
+    endings = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".ndjson")
+    plain = base.removesuffix(".gz")
+    return not base.startswith(".") and "__MACOSX" not in member and plain.endswith(endings)
+
+
+def _text(name: str, file: io.BufferedReader, member: str) -> Part:
+    try:
+        head = file.peek(4096)[:4096]
+    except _CUT as error:
+        raise ReadError(name, f"compressed data is cut or damaged ({error})") from None
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            text = file.read().decode("utf-16")
+        except UnicodeDecodeError as error:
+            raise ReadError(
+                name, f"is not UTF-16 as its first bytes say ({error.reason})"
+            ) from None
+        file = io.BufferedReader(io.BytesIO(text.encode()))  # type: ignore[arg-type]
+        head = file.peek(4096)[:4096]
+    if head.startswith(b"\xef\xbb\xbf"):
+        file.read(3)
+        head = head[3:]
+    if b"\0" in head:
+        raise ReadError(name, "is binary data of an unknown kind")
+    start = head.lstrip()[:1]
+    if not start:
+        rest = file.read().strip()
+        if not rest:
+            raise ReadError(name, "is empty")
+        start = rest[:1]
+        file = io.BufferedReader(io.BytesIO(rest))  # type: ignore[arg-type]
+    if start in b"{[":
+        return _json(name, file, member)
+    return Part(name, "line", _csv(name, file), member)
+
+
+def _json(name: str, file: io.BufferedReader, member: str) -> Part:
+    """One JSON document, or one record a line."""
+    lines = _lines(name, file)
+    number, first = next(((i, line) for i, line in lines if line.strip()))
+    try:
+        value = parse(first)
+    except ReadError:
+        raise
+    except ValueError:
+        return Part(name, "document", _document(name, first, file, number), member)
+    second = next(((i, line) for i, line in lines if line.strip()), None)
+    if second is None:
+        return Part(name, "document", value, member)
+
+    def records() -> Iterator[tuple[int, Any]]:
+        yield number, value
+        yield second[0], _record(name, *second)
+        for i, line in lines:
+            if not line.isspace():
+                yield i, _record(name, i, line)
+
+    return Part(name, "line", records(), member)
+
+
+def _lines(name: str, file: io.BufferedReader) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    try:
+        for number, line in enumerate(file, 1):
+            yield number, line
+    except _CUT as error:
+        raise ReadError(
+            name, f"compressed data is cut or damaged ({error})", f"after line {number}"
+        ) from None
+
+
+def _record(name: str, number: int, line: bytes) -> Any:
+    try:
+        return parse(line)
+    except (ValueError, RecursionError) as error:
+        raise ReadError(name, _reason(error), f"line {number}") from None
+
+
+def _document(name: str, first: bytes, file: io.BufferedReader, number: int) -> Any:
+    try:
+        rest = file.read()
+    except _CUT as error:
+        raise ReadError(name, f"compressed data is cut or damaged ({error})") from None
+    try:
+        return parse(first + rest)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno + number - 1}"
+        raise ReadError(name, _reason(error), place) from None
+    except (ValueError, RecursionError) as error:
+        raise ReadError(name, _reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON, or cut short: {error.msg} at column {error.colno}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8: byte 0x{error.object[error.start]:02x} at {error.start}"
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return str(error)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the field {twice!r} stands twice in one object")
+    return record
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
+
+
+def parse(data: bytes) -> Any:
+    """A JSON value; a field that stands twice is refused, since either could be meant."""
+    return _DECODER.decode(data.decode("utf-8"))
+
+
+def _csv(name: str, file: io.BufferedReader) -> Iterator[tuple[int, dict[str, str]]]:
+    csv.field_size_limit(2**31 - 1)
+    number = 1
+    try:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        start = text.readline()
+        delimiter = max(",\t;|", key=start.count)
+        header = next(csv.reader([start], delimiter=delimiter, strict=True))
+        header = [cell.strip() for cell in header]
+        for column in header:
+            if column and header.count(column) > 1:
+                raise ReadError(name, f"the column {column!r} stands twice", "line 1")
+        reader = csv.reader(text, delimiter=delimiter, strict=True)
+        for cells in reader:
+            number = reader.line_num + 1
+            if not cells:
+                continue
+            if len(cells) != len(header):
+                what = f"{len(cells)} cells under {len(header)} columns"
+                raise ReadError(name, what, f"line {number}")
+            yield number, dict(zip(header, cells, strict=True))
+    except csv.Error as error:
+        raise ReadError(name, f"not CSV ({error})", f"line {number}") from None
+    except UnicodeDecodeError as error:
+        raise ReadError(name, _reason(error), f"near line {number}") from None
+    except _CUT as error:
+        raise ReadError(
+            name, f"compressed data is cut or damaged ({error})", f"after line {number}"
+        ) from None
+
+
+def _parquet(
+    name: str, file: BinaryIO, progress: Progress | None, size: int | None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise ReadError(name, "parquet needs pyarrow: pip install 'tailmiss[parquet]'") from None
+    try:
+        file.seek(0)
+        table = parquet.ParquetFile(file)
+        for column in (names := table.schema_arrow.names):
+            if names.count(column) > 1:
+                raise ReadError(name, f"the column {column!r} stands twice")
+        number = 0
+        for batch in table.iter_batches(batch_size=8192):
+            for record in batch.to_pylist():
+                number += 1
+                yield number, record
+            if progress and size:
+                progress(size * number // max(table.metadata.num_rows, 1), size)
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise ReadError(name, f"parquet data is cut or damaged ({reason})") from None

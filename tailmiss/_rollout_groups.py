@@ -1,0 +1,252 @@
+"""From columns to groups: rewards become successes, rows become the rollouts of a prompt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _rollout_roles as roles
+from ._rollout_names import COMPLETIONS, label, rank
+from ._rollout_table import Table
+
+Array = NDArray[Any]
+
+
+def assemble(
+    table: Table,
+    wanted: dict[str, str | None],
+    threshold: float | None,
+    counts: tuple[str | None, str | None],
+) -> dict[str, Any]:
+    """The fields of `Rollouts` but its source."""
+    if not table.size:
+        raise ValueError("holds no rollouts")
+    notes = list(table.notes)
+    if table.entry is None and wanted["reward"] is None:
+        found = _as_counts(table, wanted, counts)
+        if found is not None:
+            return found
+    _refuse_filters(table)
+    reward_name, reward, more = roles.choose_reward(table, wanted["reward"])
+    notes += more
+    prompt_name, keys, more = roles.choose_prompt(table, wanted["prompt"])
+    notes += more
+    kept = _drop_summaries(table, keys, reward, reward_name, prompt_name, notes)
+    keys, reward = [keys[i] for i in kept], reward[kept]
+    step_name = roles.choose_step(table, wanted["step"])
+    steps = None
+    if step_name is not None:
+        steps = [label(table.columns[step_name][i]) for i in kept]
+    threshold = _threshold(reward, threshold, reward_name)
+    group, prompts, step_of = _groups(keys, steps)
+    scored = ~np.isnan(reward)
+    hit = scored & (reward >= threshold)
+    size = len(prompts)
+    n = np.bincount(group[scored], minlength=size)
+    c = np.bincount(group[hit], minlength=size)
+    unscored = np.bincount(group[~scored], minlength=size)
+    if not n.any():
+        raise ValueError(f"no rollout has a number in {reward_name!r}")
+    answer_name = roles.choose_answer(table, wanted["answer"])
+    answers = None
+    if answer_name is not None:
+        answers = [label(table.columns[answer_name][i]) for i in kept]
+        flags = np.where(scored, hit, np.nan)
+        plain = answer_name.startswith("answer") and wanted["answer"] is None
+        if plain and roles.is_reference(answers, group, flags):
+            answers = answer_name = None
+    notes += _count_notes(table, n, unscored, reward_name)
+    return {
+        "format": _format(table),
+        "prompt": np.array(prompts, dtype=object),
+        "step": None if step_of is None else np.array(step_of, dtype=object),
+        "n": n,
+        "c": c,
+        "unscored": unscored,
+        "group": group,
+        "reward": reward,
+        "answer": None if answers is None else np.array(answers, dtype=object),
+        "identical": _identical(table, kept, group, n, c),
+        "columns": {
+            "prompt": prompt_name,
+            "reward": reward_name,
+            "answer": answer_name,
+            "step": step_name,
+        },
+        "threshold": threshold,
+        "warnings": tuple(notes),
+    }
+
+
+def _drop_summaries(
+    table: Table,
+    keys: list[Any],
+    reward: Array,
+    reward_name: str,
+    prompt_name: str,
+    notes: list[str],
+) -> Array:
+    """Rows that are rollouts; a row with neither prompt nor reward is a header or a summary."""
+    no_prompt = np.array([key is None for key in keys], bool)
+    stray = no_prompt & np.isnan(reward)
+    if (no_prompt & ~stray).any():
+        row = int(np.argmax(no_prompt & ~stray))
+        raise ValueError(f"{table.place(row)}: no prompt in {prompt_name!r}")
+    if stray.sum() > max(1, table.size // 10):
+        row = int(np.argmax(stray))
+        raise ValueError(f"{table.place(row)}: neither {prompt_name!r} nor {reward_name!r}")
+    if stray.any():
+        row = int(np.argmax(stray))
+        notes.append(
+            f"{int(stray.sum())} row(s) without prompt and reward left out, the first at"
+            f" {table.place(row)}"
+        )
+    return np.flatnonzero(~stray)
+
+
+def _threshold(reward: Array, threshold: float | None, name: str) -> float:
+    values = Counter(reward[~np.isnan(reward)].tolist())
+    if threshold is not None:
+        return threshold
+    if set(values) <= {0.0, 1.0} or set(values) <= {-1.0, 1.0}:
+        return 1.0
+    common = sorted(values.items(), key=lambda item: (-item[1], item[0]))[:8]
+    seen = ", ".join(f"{value:g} ({count}x)" for value, count in sorted(common))
+    more = f" and {len(values) - 8} other values" if len(values) > 8 else ""
+    raise ValueError(
+        f"rewards in {name!r} are not binary: {seen}{more}; say what a success is with --threshold"
+    )
+
+
+def _groups(
+    keys: list[Any], steps: list[Any] | None
+) -> tuple[Array, list[str], list[str | None] | None]:
+    """Number the groups in order of appearance."""
+    pairs: list[Any] = keys if steps is None else list(zip(steps, keys, strict=True))
+    number: dict[Any, int] = {}
+    group = np.array([number.setdefault(pair, len(number)) for pair in pairs], dtype=np.int64)
+    if steps is None:
+        return group, [str(key) for key in number], None
+    return group, [str(key) for _, key in number], [step for step, _ in number]
+
+
+def _identical(table: Table, kept: Array, group: Array, n: Array, c: Array) -> int:
+    """Groups of at least two, all right or all wrong, that hold one text many times."""
+    names = sorted((r, x) for x in table.columns if (r := rank(x, COMPLETIONS)) is not None)
+    names = [(r, x) for r, x in names if x not in table.shared]
+    if not names:
+        return 0
+    texts = table.columns[names[0][1]]
+    distinct: dict[int, set[Any]] = {}
+    for g, row in zip(group.tolist(), kept.tolist(), strict=True):
+        distinct.setdefault(g, set()).add(texts[row])
+    same = [g for g, seen in distinct.items() if len(seen) == 1 and None not in seen]
+    return sum(1 for g in same if n[g] > 1 and c[g] in (0, n[g]))
+
+
+def _count_notes(table: Table, n: Array, unscored: Array, reward_name: str) -> list[str]:
+    notes = []
+    if missing := int(unscored.sum()):
+        notes.append(f"{missing} rollouts without a number in {reward_name!r} are unscored")
+    if empty := int((n == 0).sum()) + table.empty:
+        notes.append(f"{empty} prompts without a scored rollout are left out")
+    if (most := max(table.columns.get("resps", [1]))) > 1:
+        notes.append(f"{most} responses to a prompt but one score: {most - 1} are unscored, n = 1")
+    return notes
+
+
+def _refuse_filters(table: Table) -> None:
+    """lm-evaluation-harness scores each document once for every filter."""
+    filters = table.columns.get("filter")
+    if filters and "doc_id" in table.columns:
+        names = sorted({str(f) for f in filters})
+        if len(names) > 1:
+            raise ValueError(
+                f"every document is scored by {len(names)} filters ({', '.join(names)}); choose one"
+                f" with --where filter={names[0]}"
+            )
+
+
+def _as_counts(
+    table: Table, wanted: dict[str, str | None], counts: tuple[str | None, str | None]
+) -> dict[str, Any] | None:
+    """The table as counts of successes, where each row is a prompt with n and c."""
+    chosen = roles.choose_counts(table, *counts)
+    if chosen is None:
+        return None
+    prompt_name, keys, notes = roles.choose_prompt(table, wanted["prompt"])
+    step_name = roles.choose_step(table, wanted["step"])
+    steps = None if step_name is None else [label(v) for v in table.columns[step_name]]
+    group, prompts, step_of = _groups(keys, steps)
+    asked = any(counts)
+    if len(prompts) < table.size and not asked:
+        return None
+    numbers = []
+    for name in chosen:
+        values = roles.rewards(table, name)
+        bad = ~((values >= 0) & (values == np.floor(values)))
+        if bad.any():
+            row = int(np.argmax(bad))
+            value = table.columns[name][row]
+            if not asked:
+                return None
+            raise ValueError(f"{table.place(row)}: {name!r} must be a whole number; got {value!r}")
+        numbers.append(values)
+    total, hits = numbers
+    if (over := hits > total).any():
+        row = int(np.argmax(over))
+        raise ValueError(
+            f"{table.place(row)}: {chosen[1]!r} is {hits[row]:g}, more than {chosen[0]!r},"
+            f" {total[row]:g}"
+        )
+    if len(prompts) < table.size:
+        notes.append(f"{table.size - len(prompts)} prompts stand in several rows: counts added up")
+    if chosen[0] == "k":
+        notes.append("took 'k' as the number of rollouts of a prompt")
+    size = len(prompts)
+    return {
+        "format": "counts",
+        "prompt": np.array(prompts, dtype=object),
+        "step": None if step_of is None else np.array(step_of, dtype=object),
+        "n": np.bincount(group, total, size).astype(int),
+        "c": np.bincount(group, hits, size).astype(int),
+        "unscored": np.zeros(size, int),
+        "group": None,
+        "reward": None,
+        "answer": None,
+        "identical": 0,
+        "columns": {
+            "prompt": prompt_name,
+            "reward": f"{chosen[1]} of {chosen[0]}",
+            "answer": None,
+            "step": step_name,
+        },
+        "threshold": None,
+        "warnings": tuple(notes),
+    }
+
+
+_LAYOUTS = (
+    ({"doc_id", "filter"}, "lm-evaluation-harness samples"),
+    ({"input", "output", "gts", "score"}, "verl dump"),
+    ({"step", "prompt", "completion"}, "TRL completion log"),
+    ({"base", "plus"}, "EvalPlus results"),
+    ({"base_status", "plus_status"}, "EvalPlus results"),
+    ({"graded_list"}, "LiveCodeBench results"),
+    ({"task_id", "completion", "passed"}, "HumanEval results"),
+)
+
+
+def _format(table: Table) -> str:
+    names = table.columns.keys() | table.other
+    for needed, layout in _LAYOUTS:
+        if needed <= names:
+            return layout
+    kinds = {part.kind for _, part, _ in table.names}
+    if kinds == {"document"}:
+        return "JSON"
+    ending = table.names[0][1].name.rsplit(".", 1)[-1]
+    return "parquet" if kinds == {"row"} else "CSV" if "csv" in ending else "records"

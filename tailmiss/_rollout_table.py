@@ -1,0 +1,273 @@
+"""Rollouts as columns: one list of values for each field that may matter."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any
+
+from ._rollout_files import Part, ReadError
+from ._rollout_names import COMPLETIONS, HARNESS, PROMPT_TEXTS, is_role, label, rank
+from ._rollout_shapes import entries, explode, flatten, has_reward, inner, matches
+
+_SAMPLE = 200
+Columns = dict[str, list[Any]]
+
+
+@dataclass
+class Table:
+    """Columns over rollouts. `entry` numbers the record that held a rollout, where one held many.
+
+    `shared` names the columns that belong to the entry rather than to the rollout; `other` are
+    names of fields that were not kept.
+    """
+
+    columns: Columns = field(default_factory=dict)
+    shared: set[str] = field(default_factory=set)
+    other: set[str] = field(default_factory=set)
+    entry: array[int] | None = None
+    entries: int = 0
+    empty: int = 0
+    places: array[int] = field(default_factory=lambda: array("q"))
+    names: list[tuple[int, Part, list[str] | None]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    path: str = ""
+
+    @property
+    def size(self) -> int:
+        return len(self.places)
+
+    def place(self, row: int) -> str:
+        """Where a rollout stands, in words."""
+        _, part, labels = [n for n in self.names if n[0] <= row][-1]
+        number = self.places[row]
+        if labels is not None:
+            return f"{part.name}: {labels[number]}"
+        return f"{part.name}: {part.kind} {number}"
+
+
+def gather(parts: Iterable[Part], wanted: dict[str, str | None], asked: list[str]) -> Table:
+    """All rollouts of the parts. `asked` are names that the user gave: they are kept whole."""
+    table = Table()
+    reward = wanted["reward"].split(",")[0] if wanted["reward"] else None
+    for part in parts:
+        if part.kind == "document":
+            _add_document(table, part, reward, asked)
+        else:
+            records = ((number, _object(part, number, r)) for number, r in part.content)
+            _add(table, part, records, None, reward, asked)
+    return table
+
+
+def _object(part: Part, number: int, record: Any) -> dict[str, Any]:
+    if not isinstance(record, dict):
+        what = f"an object with named fields is needed, not {type(record).__name__}"
+        raise ReadError(part.name, what, f"{part.kind} {number}")
+    return record
+
+
+def _add_document(table: Table, part: Part, reward: str | None, asked: list[str]) -> None:
+    try:
+        found = entries(part.content, reward)
+    except ValueError as error:
+        raise ReadError(part.name, str(error)) from None
+    if not found:
+        raise ReadError(part.name, _nothing(part.content, reward))
+    if len(found) > 1:
+        places = ", ".join(repr(path) for path in found)
+        raise ReadError(part.name, f"rollouts stand in several places ({places}); keep one")
+    [(path, rows)] = found.items()
+    table.path = path
+    labels = [label for label, _ in rows]
+    _add(table, part, ((i, r) for i, (_, r) in enumerate(rows)), labels, reward, asked)
+
+
+def _nothing(document: Any, reward: str | None) -> str:
+    what = f"a field {reward!r}" if reward else "a reward, a score or a flag of correctness"
+    if not document:
+        return "holds no rollouts"
+    if isinstance(document, dict):
+        return f"no rollouts: {what} is missing; its fields are {_few(document)}"
+    if isinstance(document, list) and isinstance(document[0], dict):
+        return f"no rollouts: {what} is missing; the fields are {_few(document[0])}"
+    return f"no rollouts: {what} is missing"
+
+
+def _few(names: Iterable[Any], most: int = 12) -> str:
+    names = [str(name) for name in names]
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _add(
+    table: Table,
+    part: Part,
+    records: Iterator[tuple[int, dict[str, Any]]],
+    labels: list[str] | None,
+    reward: str | None,
+    asked: list[str],
+) -> None:
+    if part.member:
+        file = _of_member(part.member)
+        records = ((number, {**file, **record}) for number, record in records)
+    sample = list(islice(records, _SAMPLE))
+    if not sample:
+        raise ReadError(part.name, "holds no rollouts")
+    records = chain(sample, records)
+    table.names.append((table.size, part, labels))
+    try:
+        how = _how([record for _, record in sample], reward)
+    except ValueError as error:
+        raise ReadError(part.name, str(error)) from None
+    if how is None:
+        if table.entry is not None:
+            raise ReadError(part.name, "holds rollouts one by one, the files before it by prompt")
+        _add_flat(table, records, [record for _, record in sample], part, asked)
+        return
+    if table.entry is None:
+        if table.size:
+            raise ReadError(part.name, "holds rollouts by prompt, the files before it one by one")
+        table.entry = array("q")
+    _add_entries(table, part, records, how, labels, asked)
+
+
+def _of_member(member: str) -> dict[str, str]:
+    """The folder and the numbered name of an archive's member, which may tell prompts apart."""
+    folder, _, file = member.rpartition("/")
+    return {"folder": folder, "file": file.split(".", 1)[0].rstrip("0123456789").rstrip("_-")}
+
+
+def _how(sample: list[dict[str, Any]], reward: str | None) -> Any:
+    for record in sample:
+        how = inner(record, reward, strict=True)
+        if how is not None:
+            scalars, _ = flatten(record)
+            own = [name for name in scalars if reward and matches(name, reward)]
+            if own or (reward is None and how[0] == "columns" and _plain_reward(record)):
+                return None
+            return how
+    return None
+
+
+def _plain_reward(record: dict[str, Any]) -> bool:
+    """A top-level reward beside lists: the record is one rollout, the lists are about its parts."""
+    top = {name: v for name, v in record.items() if not isinstance(v, (dict, list))}
+    return has_reward(top, None) and not (set(top) & {"n", "c", "k", "total"})
+
+
+def _add_flat(
+    table: Table,
+    records: Iterator[tuple[int, dict[str, Any]]],
+    sample: list[dict[str, Any]],
+    part: Part,
+    asked: list[str],
+) -> None:
+    flat: dict[str, None] = {}
+    for record in sample:
+        flat.update(dict.fromkeys(flatten(record)[0]))
+        flat.update(dict.fromkeys(name for name in record if rank(name, PROMPT_TEXTS) is not None))
+        flat.update(dict.fromkeys(name for name in record if rank(name, COMPLETIONS) is not None))
+        if "doc_id" in record:
+            flat.update(dict.fromkeys(name for name in HARNESS if name in record))
+    if table.size and not table.columns.keys() & flat.keys():
+        raise ReadError(part.name, f"has other columns ({_few(flat)}) than the files before it")
+    flat = {n: None for n in flat if n.count(".") == 0 or not rank(n, COMPLETIONS)}
+    trl = {"step", "prompt", "completion", "advantage"} <= flat.keys()
+    keep = [n for n in flat if trl or is_role(n) or _asked(n, asked)]
+    keep += [n for n in table.columns if n not in keep]
+    keep = [n for n in keep if not (trl and n == "advantage")]
+    table.other |= flat.keys() - set(keep)
+    before = table.size
+    for name in keep:
+        table.columns.setdefault(name, [None] * before)
+    getters = [(table.columns[n].append, n, n.split("."), _reader(n, asked)) for n in keep]
+    number_of = table.places.append
+    for number, record in records:
+        number_of(number)
+        for append, name, steps, read in getters:
+            value = record.get(name)
+            if value is None and len(steps) > 1:
+                value = _dig(record, steps)
+            append(value if value is None else read(value))
+
+
+def _dig(record: Any, steps: list[str]) -> Any:
+    for step in steps:
+        record = record.get(step) if isinstance(record, dict) else None
+    return record
+
+
+def _asked(name: str, asked: list[str]) -> bool:
+    return any(matches(name, wanted) for wanted in asked)
+
+
+def _reader(name: str, asked: list[str]) -> Any:
+    """Prompts are stored once, completions as a hash: only their equality matters."""
+    if name == "resps":
+        return _repeats
+    if rank(name, COMPLETIONS) is not None and not _asked(name, asked):
+        return lambda value: hash(label(value))
+    if rank(name, PROMPT_TEXTS) is not None or _asked(name, asked):
+        seen: dict[Any, Any] = {}
+
+        def once(value: Any) -> Any:
+            value = label(value) if isinstance(value, (dict, list)) else value
+            return seen.setdefault(value, value)
+
+        return once
+    return lambda value: value
+
+
+def _repeats(responses: Any) -> int:
+    """Responses to one request; a multiple choice is many requests with one response each."""
+    if isinstance(responses, list) and len(responses) == 1 and isinstance(responses[0], list):
+        return len(responses[0])
+    return 1
+
+
+def _add_entries(
+    table: Table,
+    part: Part,
+    records: Iterator[tuple[int, dict[str, Any]]],
+    how: tuple[str, tuple[str, ...]],
+    labels: list[str] | None,
+    asked: list[str],
+) -> None:
+    assert table.entry is not None
+    readers: dict[str, Any] = {}
+    for number, record in records:
+        try:
+            shared, rollouts = explode(record, how)
+        except ValueError as error:
+            place = labels[number] if labels else f"{part.kind} {number}"
+            raise ReadError(part.name, str(error), place) from None
+        start = table.size
+        for row in rollouts:
+            for name, value in row.items():
+                if name not in table.columns:
+                    table.columns[name] = [None] * table.size
+                    readers[name] = _reader(name, asked)
+                if name not in readers:
+                    readers[name] = _reader(name, asked)
+                read = readers[name]
+                table.columns[name].append(value if value is None else read(value))
+            table.places.append(number)
+            table.entry.append(table.entries)
+            _level(table, table.size)
+        table.empty += table.size == start
+        for name, value in shared.items():
+            if name in table.columns and name not in table.shared:
+                continue
+            if is_role(name) or _asked(name, asked):
+                table.shared.add(name)
+                column = table.columns.setdefault(name, [None] * start)
+                column[start:] = [value] * (table.size - start)
+        _level(table, table.size)
+        table.entries += 1
+
+
+def _level(table: Table, size: int) -> None:
+    for column in table.columns.values():
+        if len(column) < size:
+            column.extend([None] * (size - len(column)))
