@@ -16,6 +16,8 @@ from .redistribution import SURROGATES, ExpectedMassChange, MassChange
 from .sampled_mass import checked_policy
 from .weights import response_weight
 
+_BLOCK = 2**20
+
 
 def expected_reco_mass_change(
     p: ArrayLike,
@@ -144,21 +146,27 @@ def estimate_reco_mass_change(
     N, groups = check.whole_number("N", N), check.whole_number("groups", groups)
     _check_weight(length, cap)
     a, b = advantage_table(rule, N, gamma=gamma, **options)
-    counts = generator(rng).multinomial(N, p, size=groups)
     omega = np.zeros(p.size)
     omega[p > 0] = _relative_weight(p[p > 0], length, cap)
-    weighted = counts * omega
-    if self_normalize:
-        weighted = weighted * (N / weighted.sum(axis=1, keepdims=True))
-    K = counts[:, correct].sum(axis=1)
-    c = weighted * np.where(correct, a[K][:, None], b[K][:, None])
-    S, W, P_2 = c.sum(axis=1), c @ p, p @ p
-    unsampled = (counts == 0) & correct
-    rate = eta / N
-    drift = -rate * S * (unsampled @ p**2)
-    coupling = -rate * (unsampled @ p) * (W - S * P_2)
-    delta = rate * (c @ (p * correct) - S * (correct @ p**2) - (correct @ p) * (W - S * P_2))
-    return MassChange(*map(MeanEstimate.of, (delta, drift + coupling, drift, coupling, S)))
+    rng, rate = generator(rng), eta / N
+    block = max(_BLOCK // p.size, 1)
+    found: list[list[MeanEstimate]] = []
+    for start in range(0, groups, block):
+        counts = rng.multinomial(N, p, size=min(block, groups - start))
+        weighted = counts * omega
+        if self_normalize:
+            weighted *= N / weighted.sum(axis=1, keepdims=True)
+        K = counts[:, correct].sum(axis=1)
+        c = weighted * np.where(correct, a[K][:, None], b[K][:, None])
+        S, unsampled = c.sum(axis=1), (counts == 0) & correct
+        pulled = c @ p - S * (p @ p)
+        drift = -rate * S * (unsampled @ p**2)
+        coupling = -rate * (unsampled @ p) * pulled
+        delta = rate * (c @ (p * correct) - S * (correct @ p**2) - (correct @ p) * pulled)
+        fields = delta, drift + coupling, drift, coupling, S
+        found.append([MeanEstimate.of(field) for field in fields])
+    total = [sum(parts[1:], parts[0]) for parts in zip(*found, strict=True)]
+    return MassChange(*total)
 
 
 def _relative_weight(p: NDArray[Any], length: float, cap: float) -> NDArray[Any]:
