@@ -27,7 +27,7 @@ from .model import SIZES, base_model, tokenizer
 from .record import Measure, Watch
 
 LONGEST_ANSWER = 5
-EVALUATE_AT = (0, 19, 25, 38, 50, 75, 100, 150, 200, 250, 300)
+EVALUATE_AT = (0, 19, 25, 38, 50, 75, 100, 150, 200, 300)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,10 @@ def train(
     (tests/test_training.py compares the two).
     """
     from datasets import Dataset
+    from transformers import PrinterCallback
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     base = base_model(config.size, config.seed, store)
     kept, held = task.split(np.random.default_rng([config.seed, 2]))
     watch = Watch(kept, base, config.group_size, completions)
@@ -122,7 +125,8 @@ def train(
     steps = {s for s in evaluate_at if s < config.steps} | {0, config.steps}
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        trainer = _trainer_class(config)(
+        trainer = _trainer(
+            config,
             model=base,
             args=_arguments(config, folder),
             reward_funcs=watch.correct,
@@ -132,6 +136,7 @@ def train(
             processing_class=tokenizer(),
             callbacks=[_evaluation(measure, steps, config)],
         )
+        trainer.remove_callback(PrinterCallback)
         watch.model = trainer.model
         entropies = trainer._metrics["train"]["entropy"]  # emptied by no log but the last
         trainer.train()
@@ -189,14 +194,23 @@ def _arguments(config: TrainConfig, folder: str) -> Any:
     )
 
 
-def _trainer_class(config: TrainConfig) -> Any:
-    """TRL's trainer, with the adapter where the run uses it, with a control where it is one."""
+def _trainer(config: TrainConfig, **options: Any) -> Any:
+    """TRL's trainer as it comes; with the adapter or a control in front where the run asks."""
     from trl import GRPOTrainer
 
+    from tailmiss.torch.trl import TailMissConfig, TailMissMixin
+
     bases: tuple[type, ...] = (GRPOTrainer,)
+    if config.gamma or config.response or config.ratio:
+        bases = (TailMissMixin, *bases)
+        options["tailmiss"] = TailMissConfig(
+            gamma=config.gamma,
+            response_weight=config.response,
+            token_ratio="ppo" if config.ratio else "off",
+        )
     if config.smoothing or config.constant_weight != 1:
         bases = (_control(config), *bases)
-    return type("Trainer", bases, {})
+    return type("Trainer", bases, {})(**options)
 
 
 def _control(config: TrainConfig) -> type:

@@ -1,0 +1,273 @@
+"""The training study: its task, its exact measures against sampling, its runs against theory."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from calibrated import assert_bernoulli
+from naive import training as naive
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+
+from tailmiss.figures.training import model, study, task  # noqa: E402
+from tailmiss.figures.training.evaluate import Answers, per_problem, rare_nll_shift  # noqa: E402
+from tailmiss.figures.training.record import Watch  # noqa: E402
+from tailmiss.figures.training.train import TrainConfig, train  # noqa: E402
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A store whose supervised start of seed 0 is a poor one, so that it takes seconds."""
+    folder = tmp_path_factory.mktemp("runs")
+    poor = model.new_model(seed=0)
+    model.supervise(poor, rng=np.random.default_rng(0), steps=150)
+    poor.save_pretrained(folder / "base-84k-0")
+    return folder
+
+
+@pytest.fixture
+def policy(store):
+    return model.base_model("84k", 0, store)
+
+
+def test_the_task_has_4811_answers_over_92_targets():
+    found = task.problems()
+    assert sum(len(p.answers) for p in found) == 4811
+    assert len({p.prompt[:2] for p in found}) == 92
+    assert len(found) == 617
+
+
+@pytest.mark.parametrize("terms", [2, 3])
+def test_the_parser_knows_every_value(terms):
+    everything = list(naive.expressions(terms))
+    assert len(everything) == 9**terms * 3 ** (terms - 1)
+    assert all(task.value(text) == value for text, value in everything)
+
+
+@pytest.mark.parametrize("variant", ["main", "large", "four"])
+def test_the_listed_answers_are_the_right_ones(variant):
+    for problem in task.problems(variant)[::40]:
+        tails = (
+            "".join(tail)
+            for terms in (2, 3, 4)
+            for tail in itertools.product(*["+-*", "123456789"] * (terms - 1))
+        )
+        right = {tail for tail in tails if task.is_correct(problem.prompt, tail)}
+        assert right == set(problem.answers)
+
+
+@given(st.text("0123456789+-*=: x", max_size=8))
+def test_the_parser_refuses_all_else(text):
+    good = len(text) % 2 == 1 and all(
+        c in ("+-*" if i % 2 else "123456789") for i, c in enumerate(text)
+    )
+    assert (task.value(text) is not None) == good
+
+
+def test_operators_of_the_corpus_have_their_shares():
+    pairs, weights = task.corpus()
+    assert weights.sum() == pytest.approx(1)
+    main = [(a, w) for (p, a), w in zip(pairs, weights, strict=True) if p[2] == "="]
+    by_operator = {
+        o: sum(w * a.count(o) for a, w in main) / sum(w * len(a) / 2 for a, w in main)
+        for o in "+-*"
+    }
+    # of the expressions drawn with .85 / .08 / .07 some leave the range of targets
+    assert by_operator["+"] == pytest.approx(0.85, abs=0.04)
+    assert by_operator["-"] == pytest.approx(0.08, abs=0.03)
+    assert by_operator["*"] == pytest.approx(0.07, abs=0.05)
+
+
+def test_splits_partition_the_problems(rng):
+    kept, held = task.split(rng)
+    assert sorted([*kept, *held], key=lambda p: p.prompt) == list(task.problems())
+    assert len(held) == round(617 / 4)
+
+
+def test_tokens_read_back():
+    words = model.tokenizer()
+    assert words("37=3*9+8")["input_ids"] == model.encode([("37=3", "*9+8")])[0][0, :-1].tolist()
+    assert words.decode(words("37:3")["input_ids"]) == "37:3"
+    assert (words.eos_token_id, words.pad_token_id) == (model.EOS, model.PAD)
+
+
+@pytest.mark.parametrize(("size", "low", "high"), [("84k", 82e3, 86e3), ("1M", 0.9e6, 1.3e6)])
+def test_model_sizes(size, low, high):
+    assert low < sum(p.numel() for p in model.new_model(size, seed=0).parameters()) < high
+
+
+def test_teacher_forcing_equals_one_token_at_a_time(policy):
+    answers = Answers.of(task.problems()[::60])
+
+    def next_logps(tokens):
+        with torch.no_grad():
+            return policy(torch.tensor([tokens])).logits[0, -1].double().log_softmax(0).numpy()
+
+    pairs = [(p.prompt, a) for p in answers.problems for a in p.answers]
+    slow = [
+        naive.answer_logp(next_logps, model.encode([pair])[0][0].tolist(), len(pair[0]))
+        for pair in pairs
+    ]
+    assert answers.logps(policy) == pytest.approx(slow, rel=1e-4)
+
+
+def test_all_completions_together_have_mass_one(policy):
+    """Every string of up to three tokens after a prompt: what ends, and what goes on."""
+    prompt = model.encode([("12=3", "")])[0][0, :-1].tolist()
+    ended, open_rows = 0.0, torch.tensor([prompt])
+    mass = torch.ones(1, dtype=torch.float64)
+    for _ in range(3):
+        with torch.no_grad():
+            p = mass[:, None] * policy(open_rows).logits[:, -1].double().softmax(1)
+        ended += float(p[:, model.EOS].sum())
+        others = [t for t in range(model.EOS)]
+        open_rows = torch.cat(
+            [torch.cat([open_rows, torch.full((len(open_rows), 1), t)], 1) for t in others]
+        )
+        mass = torch.cat([p[:, t] for t in others])
+    assert ended + float(mass.sum()) == pytest.approx(1, abs=1e-12)
+
+
+def test_measures_equal_their_naive_twins(rng):
+    answers = Answers.of(task.problems()[::7])
+    base, now = (np.log(rng.dirichlet(np.full(len(answers.rows), 0.3)) + 1e-9) for _ in range(2))
+    found = per_problem(answers, now, base)
+    rare = answers.rare(base, 0.2)
+    for i in range(len(answers.problems)):
+        own = answers.owner == i
+        slow = naive.measures(np.exp(now[own]).tolist(), np.exp(base[own]).tolist())
+        assert {k: v[i] for k, v in found.items()} == pytest.approx(slow, rel=1e-9)
+        assert rare[own].tolist() == naive.rare(np.exp(base[own]).tolist(), 0.2)
+
+
+def test_nothing_moves_on_the_base_policy(policy):
+    answers = Answers.of(task.problems()[::9])
+    logps = answers.logps(policy)
+    assert rare_nll_shift(answers, logps, logps) == 0
+    assert rare_nll_shift(answers, logps - 0.5 * answers.lengths, logps) == pytest.approx(0.5)
+    assert (per_problem(answers, logps, logps)["retained"] == 1).all()
+
+
+def test_the_verifier_reads_tokens_not_text(policy):
+    watch = Watch(task.problems()[:1], policy, group_size=6)
+    (problem,) = watch.problems
+    right = [model.CHARACTERS.index(c) for c in problem.answers[0]]
+    samples = [
+        [*right, model.EOS],
+        right,
+        [right[0], model.PAD, *right[1:], model.EOS],
+        [*right, model.PAD, model.EOS],
+        [model.EOS],
+        [*right, model.EOS],
+    ]
+    rewards = watch.correct(completion_ids=samples, problem=[0] * 6)
+    assert rewards == [1, 0, 0, 0, 0, 1]
+    assert watch.rows[0]["right"] == 2
+
+
+def sampled_hits(policy, problems, samples, chunk):
+    """Right answers among the samples that transformers' own generate draws, for each problem."""
+    hits = np.zeros(len(problems), int)
+    torch.manual_seed(0)
+    for i, problem in enumerate(problems):
+        right = {
+            tuple(model.encode([(problem.prompt, a)])[0][0, len(problem.prompt) :])
+            for a in problem.answers
+        }
+        prompt = torch.from_numpy(model.encode([(problem.prompt, "")])[0][:, :-1])
+        for _ in range(samples // chunk):
+            drawn = policy.generate(
+                prompt, attention_mask=torch.ones_like(prompt), do_sample=True, top_k=0,
+                max_new_tokens=5, num_return_sequences=chunk,
+            )[:, prompt.shape[1] :]  # fmt: skip
+            texts, counts = np.unique(drawn.numpy(), axis=0, return_counts=True)
+            for text, count in zip(texts, counts, strict=True):
+                ends = text.tolist().index(model.EOS) + 1 if model.EOS in text else len(text)
+                hits[i] += count * (tuple(text[:ends]) in right)
+    return hits
+
+
+@pytest.mark.parametrize(
+    ("samples", "detects"), [(2_000, 0.12), pytest.param(100_000, 0.02, marks=pytest.mark.long)]
+)
+def test_exact_evaluation_equals_sampling(policy, rng, samples, detects):
+    chosen = rng.choice(len(task.problems()), 20, replace=False)
+    problems = [task.problems()[i] for i in chosen]
+    answers = Answers.of(problems)
+    mass = answers.mass(answers.logps(policy))
+    assert mass.max() > 0.05
+    for hits, mu in zip(sampled_hits(policy, problems, samples, 2_000), mass, strict=True):
+        assert_bernoulli(int(hits), samples, mu, detects=detects)
+
+
+@pytest.mark.parametrize("config", [{"group_size": N} for N in (2, 8, 32)])
+def test_group_events_agree_with_theory(store, config):
+    run = train(TrainConfig(steps=6, **config), store=store, evaluate_at=())
+    for event in ("right", "mixed", "tail_miss"):
+        seen, expected, variance = (
+            run.groups[event + part].sum() for part in ("", "_expected", "_variance")
+        )
+        assert variance > 0
+        assert abs(seen - expected) < stats.norm.isf(5e-10) * variance**0.5
+
+
+def test_at_two_rollouts_gamma_is_a_constant_factor(store):
+    """Every mixed pair has rate 1/2, and Adam does not see a constant: the runs are one run."""
+    curves = [
+        train(
+            TrainConfig(group_size=2, gamma=gamma, steps=20, max_grad_norm=0.0),
+            store=store,
+            evaluate_at=range(20),
+        ).curve
+        for gamma in (0.0, 1.0)
+    ]
+    assert curves[0]["pass_1"].iloc[-6] != curves[0]["pass_1"].iloc[0]
+    assert np.abs(curves[0]["pass_1"] - curves[1]["pass_1"]).max() < 1e-5
+
+
+def test_runs_are_kept_and_collected(store, tmp_path, monkeypatch):
+    cells = (study.Cell(1, "a", {"steps": 2}, seeds=1), study.Cell(2, "b", {"steps": 3}, seeds=1))
+    monkeypatch.setattr(study, "CELLS", cells)
+    study.run_missing(store, stage=1)
+    study.collect(store, tmp_path)
+    monkeypatch.setattr(study, "train", None)
+    study.run_missing(store, stage=1)
+    again = tmp_path / "again"
+    study.collect(store, again)
+    assert (again / "curves.csv").read_bytes() == (tmp_path / "curves.csv").read_bytes()
+    assert '"b: 1 seeds"' in (again / "runs.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"group_size": 1}, "group_size must be whole, >= 2; got 1"),
+        ({"gamma": -1.0}, "gamma must be in"),
+        ({"size": "7B"}, "size must be one of '84k', '1M'; got '7B'"),
+        ({"inner_steps": 3}, "inner_steps must divide"),
+        ({"learning_rate": 0.0}, "learning_rate must be in"),
+    ],
+)
+def test_bad_configurations_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        TrainConfig(**changes)
+
+
+@pytest.mark.long
+def test_quick_preset_sharpens():
+    assert study.quick() == []
