@@ -52,6 +52,7 @@ def compute(module: ModuleType, *, full: bool, seed: int, store: Path | None) ->
 
 def build(module: ModuleType, *, full: bool, seed: int, out: Path) -> list[Path]:
     """Compute, draw and save one figure as CSV, JSON, PDF and PNG."""
+    provenance.discard_abandoned(out)
     frame = compute(module, full=full, seed=seed, store=out / "runs")
     name = figure_id(module)
     made = [out / f"{name}.{ending}" for ending in ("csv", "json", "pdf", "png")]

@@ -83,6 +83,8 @@ def run_sweep(
     what = f"{simulate.__module__}.{simulate.__qualname__}"
     version = provenance.record()["software"].get("tailmiss")
 
+    if store is not None:
+        provenance.discard_abandoned(Path(store))
     texts: dict[tuple[int, int], str] = {}
     wanted, paths = [], {}
     for i, config in enumerate(configs):

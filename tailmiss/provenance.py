@@ -11,6 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+_MARK = ".unfinished-"
+_HOST = platform.node().replace("/", "_")
 PACKAGES = ("numpy", "scipy", "pandas", "numba", "matplotlib", "torch", "trl")
 
 
@@ -32,7 +34,7 @@ def write(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all: a killed process leaves the old one or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{_MARK}{_HOST}-{os.getpid()}-")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -41,6 +43,17 @@ def write(path: Path, content: str | bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def discard_abandoned(folder: Path) -> None:
+    """Remove what writers on this machine that were killed half-way left in a folder."""
+    for path in folder.glob(f"{_MARK}{_HOST}-*"):
+        try:
+            os.kill(int(path.name.removeprefix(f"{_MARK}{_HOST}-").split("-")[0]), 0)
+        except ProcessLookupError:
+            path.unlink(missing_ok=True)
+        except (ValueError, PermissionError):
+            continue
 
 
 def write_json(path: Path, value: Any) -> None:
