@@ -190,6 +190,57 @@ def _progress() -> Any:
     return Progress(console=console, disable=not console.is_terminal, transient=True)
 
 
+@simulate.command(
+    "tokens",
+    epilog="Example: tailmiss simulate tokens --token-rule variance_ppo --response-weight"
+    " --inner-steps 4 --seed 1 > run.csv",
+)
+def simulate_tokens(
+    prompts: Annotated[int, typer.Option(help="prompts in all")] = 64,
+    prompts_per_policy: Annotated[int, typer.Option(help="prompts that share a policy")] = 8,
+    length: Annotated[int, typer.Option(help="tokens of an answer")] = 16,
+    vocabulary: Annotated[int, typer.Option(help="size of the vocabulary")] = 32,
+    strategies: Annotated[int, typer.Option(help="likely answers per policy")] = 32,
+    correct: Annotated[int, typer.Option(help="of them correct, per prompt")] = 4,
+    zipf: Annotated[float, typer.Option(help="exponent of their initial shares")] = 1.5,
+    slip: Annotated[float, typer.Option(help="chance that a token is drawn uniformly")] = 0.01,
+    context: Annotated[
+        int | None, typer.Option(help="last tokens a softmax sees; whole prefix by default")
+    ] = None,
+    group_size: Annotated[int, typer.Option("--group-size", "--N", help="rollouts, N")] = 8,
+    steps: Annotated[int, typer.Option(help="rollout batches")] = 400,
+    inner_steps: Annotated[int, typer.Option(help="gradient steps on each batch")] = 1,
+    learning_rate: Annotated[float, typer.Option(help="of gradient ascent")] = 0.5,
+    rule: Annotated[str, typer.Option(help="advantage rule, one of tailmiss.RULES")] = "grpo",
+    gamma: Annotated[float, typer.Option(help="focal exponent; F-GRPO: 0.5 or 1")] = 0.0,
+    token_rule: Annotated[
+        str,
+        typer.Option(
+            help="importance, cispo, variance, variance_ppo, variance_autograd,"
+            " variance_ratio_mask, variance_cispo or variance_absolute"
+        ),
+    ] = "importance",
+    clip_low: Annotated[float, typer.Option(help="lower clip")] = 0.2,
+    clip_high: Annotated[float, typer.Option(help="upper clip; DAPO: 0.28")] = 0.2,
+    response_weight: Annotated[bool, typer.Option(help="ReCo's weight per response")] = False,
+    weight_cap: Annotated[float, typer.Option(help="largest N w")] = 5.0,
+    self_normalize: Annotated[bool, typer.Option(help="divide w by its group sum")] = False,
+    entropy_quantile: Annotated[float, typer.Option(help="80/20 rule: 0.8")] = 0.0,
+    record_every: Annotated[int, typer.Option(help="batches between rows")] = 20,
+    seed: Annotated[int, typer.Option(help="seed of everything random", min=0)] = 0,
+) -> None:
+    """Token policies under GRPO, F-GRPO, DAPO, CISPO or a reading of ReCo; exact pass@k."""
+    options = dict(locals())
+    from .sims.tokens import TokenConfig, simulate_tokens
+
+    seed = options.pop("seed")
+    _csv(simulate_tokens(TokenConfig(**options), rng=seed).frame())
+
+
+def _csv(frame: Any) -> None:
+    frame.to_csv(sys.stdout, index=False, float_format="%.10g", lineterminator="\n")
+
+
 def _rows(*rows: tuple[str, Any]) -> None:
     width = max(len(label) for label, _ in rows) + 2
     for label, value in rows:
