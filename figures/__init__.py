@@ -1,6 +1,7 @@
 """One module per figure or table of the papers, and a few of our own."""
 
 from . import (
+    expected_change,
     fig1a,
     fig1b,
     fig1c,
@@ -38,4 +39,5 @@ REGISTRY = (
     table14,
     weight_functions,
     group_size_map,
+    expected_change,
 )

@@ -156,9 +156,12 @@ def _pairs_directly(
     with np.errstate(divide="ignore"):
         log_other = np.maximum(np.log1p(-np.minimum(share, 1.0)), _NEVER)
     sums = np.empty((len(pairs), high - low + 1))
-    for at, k in enumerate(range(low, high + 1)):
-        both = ordered * -np.expm1(k * log_other) * np.exp(k * log_absent)[:, None]
-        sums[:, at] = [f @ both @ g for f, g in pairs]
+    step = max(_BLOCK // ordered.size, 1) if ordered.size else high + 1
+    for start in range(low, high + 1, step):
+        k = np.arange(start, min(start + step, high + 1))[:, None, None]
+        both = ordered * -np.expm1(k * log_other) * np.exp(k * log_absent[:, None])
+        part = slice(start - low, start - low + len(k))
+        sums[:, part] = [(both @ g) @ f for f, g in pairs]
     return list(sums)
 
 
