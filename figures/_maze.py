@@ -14,6 +14,7 @@ from tailmiss.sims.sweep import run_sweep
 BASES = {"window": MazeConfig(), "transformer": SMALL_TRANSFORMER}
 FULL: dict[str, dict[str, Any]] = {
     "window": {"N": [4, 8, 16, 32, 64, 128], "steps": 2000, "seeds": 4},
+    "transformer": {"N": [4, 8, 16, 32], "steps": 400, "seeds": 4, "record_every": 50},
 }
 CONTROLS = ("batch_mean", "learning_rate")
 GAMMAS = (0.0, 0.5, 1.0)

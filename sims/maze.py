@@ -75,7 +75,7 @@ class TransformerPolicy:
     width: int = 64
     heads: int = 4
     key_value_heads: int = 4
-    feed_forward: int = 128
+    feed_forward: int = 160
     rope_theta: float = 1e4
     encoding: str = "cells"
 
@@ -208,8 +208,9 @@ class MazeConfig:
 
 
 SMALL_TRANSFORMER = MazeConfig(
-    policy=TransformerPolicy(), size=9, algorithm="kruskal", prompts=32, learning_rate=3e-4
-)
+    policy=TransformerPolicy(), size=9, algorithm="kruskal", prompts=32, learning_rate=3e-4,
+    warm_start_learning_rate=3e-4,
+)  # fmt: skip
 PAPER = MazeConfig(
     policy=TransformerPolicy(4, 256, 4, 2, 1024, 1e6, "tokens"),
     rule_options={"ddof": 1, "eps": 1e-6},
@@ -321,8 +322,8 @@ def generate_mazes(n: int, size: int, *, rng: RNG, algorithm: str = "prim") -> N
     >>> generate_mazes(1, 5, rng=0)[0]
     array([[1, 1, 1, 1, 1],
            [1, 0, 0, 0, 1],
-           [1, 0, 1, 0, 1],
-           [1, 0, 1, 0, 1],
+           [1, 0, 1, 1, 1],
+           [1, 0, 0, 0, 1],
            [1, 1, 1, 1, 1]], dtype=int8)
     """
     from ._maze_kernel import carve_all
