@@ -1,4 +1,7 @@
-"""Short runs of TRL's trainers on a random Qwen2 of 84 thousand parameters, no network."""
+"""Short runs of TRL's trainers on a random Qwen2 of 84 thousand parameters, no network.
+
+As a program, one process of ``torchrun --nproc-per-node 2 trl_runs.py``.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from tailmiss.torch.trl import TailMissConfig, TailMissMixin
 G = 4
 
 
-def has_even_digit(completions: list[str], **_: Any) -> list[float]:
-    """About half of the random completions succeed: mixed groups of every kind."""
-    return [float(any(c in "02468" for c in text[:1])) for text in completions]
+def starts_even(completions: list[str], **_: Any) -> list[float]:
+    """About a third of random completions succeed, so groups of every kind occur."""
+    return [float(text[:1] in list("02468")) for text in completions]
 
 
 def length(completions: list[str], **_: Any) -> list[float]:
@@ -27,7 +30,10 @@ def length(completions: list[str], **_: Any) -> list[float]:
 
 def sometimes(completions: list[str], **_: Any) -> list[float | None]:
     """Unscored for some completions."""
-    return [None if text[1:2] in "159" else float(text[:1] in "02468") for text in completions]
+    return [
+        None if text[1:2] in list("159") else float(text[:1] in list("02468"))
+        for text in completions
+    ]
 
 
 class WeighedGRPO(TailMissMixin, GRPOTrainer):
@@ -38,21 +44,66 @@ class WeighedRLOO(TailMissMixin, RLOOTrainer):
     pass
 
 
+def hand_weights(rewards: torch.Tensor, gamma: float, threshold: float = 1.0, size: int = G) -> Any:
+    """Focal weights by loops: (1 - share of successes among the scored)^gamma, group by group."""
+    weights = []
+    for start in range(0, len(rewards), size):
+        scored = [r for r in rewards[start : start + size].tolist() if r == r]
+        right = sum(r >= threshold for r in scored)
+        share = 1 - right / len(scored) if scored else 0.0
+        weights += [share**gamma if gamma else 1.0] * size
+    return torch.tensor(weights)
+
+
+def by_hand(trainer_class: type, gamma: float) -> type:
+    """The trainer with its advantages multiplied by hand."""
+
+    class Reference(trainer_class):
+        def _calculate_rewards(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+            self.seen = super()._calculate_rewards(*args, **kwargs)
+            return self.seen
+
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            output = super()._generate_and_score_completions(inputs)
+            rows = len(output["advantages"])
+            first = self.accelerator.process_index * rows
+            output["advantages"] *= hand_weights(self.seen[:, 0], gamma)[first : first + rows]
+            return output
+
+    return Reference
+
+
+class Spied(GRPOTrainer):
+    """Stands below the mixin and keeps what it is given: rewards and plain advantages."""
+
+    def _calculate_rewards(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        self.seen = super()._calculate_rewards(*args, **kwargs)
+        self.__dict__.setdefault("rewards", []).append(self.seen)
+        return self.seen
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        output = super()._generate_and_score_completions(inputs)
+        self.__dict__.setdefault("plain", []).append(output["advantages"].clone())
+        return output
+
+
+class WeighedSpied(TailMissMixin, Spied):
+    pass
+
+
 def make(
     trainer_class: type = GRPOTrainer,
     *,
-    reward_funcs: Any = has_even_digit,
+    reward_funcs: Any = starts_even,
     tailmiss: TailMissConfig | None = None,
     seed: int = 0,
-    prompts: int = 64,
     **settings: Any,
 ) -> Any:
-    """A trainer with its losses kept in `.losses`; everything exact: CPU, float32, no checkpoints."""
+    """A trainer on CPU in float32 that keeps its `losses` and its scored `batches`."""
     config_class = RLOOConfig if issubclass(trainer_class, RLOOTrainer) else GRPOConfig
     rng = np.random.default_rng(seed)
-    dataset = Dataset.from_dict(
-        {"prompt": [f"{a}+{b}=" for a, b in rng.integers(0, 10, (prompts, 2))]}
-    )
+    prompts = [f"{a}+{b}=" for a, b in rng.integers(0, 10, (64, 2))]
+    dataset = Dataset.from_dict({"prompt": prompts})
     defaults: dict[str, Any] = {
         "output_dir": tempfile.mkdtemp(),
         "max_steps": 3,
@@ -60,7 +111,7 @@ def make(
         "per_device_eval_batch_size": 8,
         "gradient_accumulation_steps": 1,
         "num_generations": G,
-        "max_completion_length": 6,
+        "max_completion_length": 5,
         "learning_rate": 1e-2,
         "beta": 0.0,
         "use_cpu": True,
@@ -73,7 +124,7 @@ def make(
         "seed": seed,
     }
     extra = {} if tailmiss is None else {"tailmiss": tailmiss}
-    trainer = keeping_losses(trainer_class)(
+    return keeping(trainer_class)(
         model=new_model(seed=seed),
         reward_funcs=reward_funcs,
         args=config_class(**(defaults | settings)),
@@ -82,19 +133,34 @@ def make(
         processing_class=tokenizer(),
         **extra,
     )
-    trainer.losses = []
-    return trainer
 
 
-def keeping_losses(trainer_class: type) -> type:
-    """The class with every loss appended to `losses` as the trainer computes it."""
+def keeping(trainer_class: type) -> type:
+    """The class, with every loss and every scored batch kept as the trainer makes it."""
+
+    def start(self: Any, *args: Any, **kwargs: Any) -> None:
+        self.losses, self.batches = [], []
+        super(kept, self).__init__(*args, **kwargs)
 
     def compute_loss(self: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
         loss = super(kept, self).compute_loss(*args, **kwargs)
         self.losses.append(loss.item())
         return loss
 
-    kept = type(trainer_class.__name__, (trainer_class,), {"compute_loss": compute_loss})
+    def score(self: Any, inputs: Any) -> Any:
+        output = super(kept, self)._generate_and_score_completions(inputs)
+        self.batches.append(output)
+        return output
+
+    kept = type(
+        trainer_class.__name__,
+        (trainer_class,),
+        {
+            "__init__": start,
+            "compute_loss": compute_loss,
+            "_generate_and_score_completions": score,
+        },
+    )
     return kept
 
 
@@ -102,3 +168,32 @@ def run(*args: Any, **kwargs: Any) -> Any:
     trainer = make(*args, **kwargs)
     trainer.train()
     return trainer
+
+
+def two_ranks() -> None:
+    """Groups of four over two processes of two rollouts each: every group straddles both."""
+    settings = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
+    config = TailMissConfig(gamma=1.5, renormalize="none")
+    plain = run(GRPOTrainer, **settings)
+    weighed = run(WeighedGRPO, tailmiss=config, **settings)
+    reference = run(by_hand(GRPOTrainer, 1.5), **settings)
+    zero = run(WeighedGRPO, tailmiss=TailMissConfig(gamma=0), **settings)
+    assert weighed.accelerator.num_processes == 2
+    assert zero.losses == plain.losses
+    assert weighed.losses != plain.losses
+    np.testing.assert_allclose(weighed.losses, reference.losses, rtol=0, atol=1e-6)
+    for ours, theirs in zip(weighed.batches, reference.batches, strict=True):
+        assert torch.equal(ours["advantages"], theirs["advantages"])
+    shared = weighed.accelerator.gather(
+        torch.tensor([weighed.state.log_history[0]["tailmiss/mean_weight"]])
+    )
+    assert shared[0] == shared[1]
+    logged = list(weighed._logs["advantages"])
+    mine = weighed.accelerator.gather(weighed.batches[-1]["advantages"]).tolist()
+    assert logged == mine
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    two_ranks()
+    print("two ranks agree")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import _validate as check
 from ..advantages import advantage_table
-from . import _groups
+from . import _groups, _tables
 
 GroupIds = Tensor | Iterable[Any]
 
@@ -74,7 +74,7 @@ def advantages(
     *,
     gamma: float = 0.0,
     scored: Tensor | None = None,
-    max_group_size: int = _groups.MAX_GROUP_SIZE,
+    max_group_size: int = _tables.MAX_GROUP_SIZE,
     **options: Any,
 ) -> Tensor:
     r"""Advantage of every rollout under a count-based rule, times the focal weight.
@@ -204,17 +204,17 @@ def _per_rollout(
     scored: Tensor | None,
     rule: str,
     gamma: float,
-    limit: int = _groups.MAX_GROUP_SIZE,
+    limit: int = _tables.MAX_GROUP_SIZE,
     options: dict[str, Any] | None = None,
 ) -> Tensor:
     correct, scored, invalid = _groups.flags(success, scored)
     slots, size = _groups.label(group_ids, success)
     dtype = _dtype(success)
     n, k = _groups.counts(correct, scored, slots, size)
-    when_correct, when_wrong = _groups.values(rule, n, k, gamma, options or {}, limit, dtype)
-    result = when_correct.index_select(0, slots)
+    values = _tables.values(rule, n, k, gamma, options or {}, limit, dtype)
+    result = values[0].index_select(0, slots)
     if rule != "focal":
-        result = torch.where(correct, result, when_wrong.index_select(0, slots))
+        result = torch.where(correct, result, values[1].index_select(0, slots))
         if scored is not None:
             result = result.masked_fill(~scored, 0)
     if invalid is not None:

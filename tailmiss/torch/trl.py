@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import torch
@@ -131,12 +132,15 @@ class TailMissMixin:
                 )
 
     def __init__(self, *args: Any, tailmiss: TailMissConfig | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
         self.tailmiss = TailMissConfig() if tailmiss is None else tailmiss
-        self._success_column = self._find_success()
         self._ratio_inputs: dict[str, Any] | None = None
-        if self.tailmiss.token_ratio != "off":
-            self._check_token_ratio()
+        given = signature(super().__init__).bind(*args, **kwargs).arguments.get("args")
+        if self.tailmiss.token_ratio != "off" and given is not None:
+            self._check_token_ratio(given)
+        super().__init__(*args, **kwargs)
+        if self.tailmiss.token_ratio != "off" and given is None:
+            self._check_token_ratio(self.args)
+        self._success_column = self._find_success()
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         rewards = super()._calculate_rewards(*args, **kwargs)  # type: ignore[misc]
@@ -201,9 +205,6 @@ class TailMissMixin:
     # ReCo's response weight
 
     def _relative_response_weights(self, output: dict[str, Any]) -> Tensor:
-        mask = output["completion_mask"]
-        if "tool_mask" in output:
-            mask = mask * output["tool_mask"]
         logps = output.get("old_per_token_logps")
         if logps is None:
             logps = self._fresh_logps(output)
@@ -234,8 +235,8 @@ class TailMissMixin:
     # ReCo's token ratio: the loss sees a ratio of 1 and per-token advantages c A, whose gradient is
     # c A grad log p. TRL reads the advantages after it computes the logps, when c becomes known.
 
-    def _check_token_ratio(self) -> None:
-        args, taken = self.args, self.tailmiss.token_ratio
+    def _check_token_ratio(self, args: Any) -> None:
+        taken = self.tailmiss.token_ratio
         loss = getattr(args, "loss_type", None)
         if loss is None:
             raise ValueError(
@@ -258,7 +259,7 @@ class TailMissMixin:
             if applies:
                 raise ValueError(f"token_ratio {taken!r}: {reason}")
         if (
-            args.gradient_accumulation_steps % (args.steps_per_generation * self.num_iterations)
+            args.gradient_accumulation_steps % (args.steps_per_generation * args.num_iterations)
             == 0
         ):
             warnings.warn(
@@ -266,7 +267,7 @@ class TailMissMixin:
                 " the ratio is 1 throughout. Set num_iterations >= 2, or steps_per_generation above"
                 " gradient_accumulation_steps.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
@@ -274,9 +275,15 @@ class TailMissMixin:
             return super()._compute_loss(model, inputs)  # type: ignore[misc]
         self._ratio_inputs = dict(inputs)
         try:
-            return super()._compute_loss(model, self._ratio_inputs)  # type: ignore[misc]
+            loss = super()._compute_loss(model, self._ratio_inputs)  # type: ignore[misc]
         finally:
             self._ratio_inputs = None
+        metrics = self._metrics["train" if self.model.training else "eval"]
+        for name in [name for name in metrics if "clip_ratio" in name]:  # of a ratio that is 1
+            metrics[name].pop()
+            if not metrics[name]:
+                del metrics[name]
+        return loss
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
         found = super()._get_per_token_logps_and_entropies(*args, **kwargs)  # type: ignore[misc]
@@ -294,6 +301,7 @@ class TailMissMixin:
             )
             inputs["advantages"] = coefficients * A
             inputs["old_per_token_logps"] = logps.detach()
+            self._log_coefficients(coefficients, _loss_mask(inputs))
         return found
 
     # Logs
@@ -310,3 +318,18 @@ class TailMissMixin:
         mode = "train" if self.model.training else "eval"
         for name, value in zip(found, torch.stack(list(found.values())).tolist(), strict=True):
             self._metrics[mode][f"tailmiss/{name}"].append(value)
+
+    def _log_coefficients(self, coefficients: Tensor, mask: Tensor) -> None:
+        mask = mask.to(coefficients)
+        local = torch.stack(
+            [(coefficients * mask).sum(), ((coefficients == 0) * mask).sum(), mask.sum()]
+        )
+        total, stopped, tokens = self.accelerator.reduce(local, reduction="sum").tolist()
+        metrics = self._metrics["train" if self.model.training else "eval"]
+        metrics["tailmiss/token_coefficient"].append(total / max(tokens, 1))
+        metrics["tailmiss/stopped_share"].append(stopped / max(tokens, 1))
+
+
+def _loss_mask(batch: dict[str, Any]) -> Tensor:
+    mask = batch["completion_mask"]
+    return mask * batch["tool_mask"] if "tool_mask" in batch else mask
