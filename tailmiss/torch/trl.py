@@ -210,7 +210,7 @@ class TailMissMixin:
             logps = self._fresh_logps(output)
         return response_weights(
             logps,
-            mask,
+            _loss_mask(output),
             1,
             cap=self.tailmiss.response_cap,
             self_normalize=self.tailmiss.self_normalize,
