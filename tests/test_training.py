@@ -215,9 +215,9 @@ def test_exact_evaluation_equals_sampling(policy, rng, samples, detects):
         assert_bernoulli(int(hits), samples, mu, detects=detects)
 
 
-@pytest.mark.parametrize("config", [{"group_size": N} for N in (2, 8, 32)])
+@pytest.mark.parametrize("config", [{"group_size": N} for N in (2, 8, 16)])
 def test_group_events_agree_with_theory(store, config):
-    run = train(TrainConfig(steps=6, **config), store=store, evaluate_at=())
+    run = train(TrainConfig(steps=4, **config), store=store, evaluate_at=())
     for event in ("right", "mixed", "tail_miss"):
         seen, expected, variance = (
             run.groups[event + part].sum() for part in ("", "_expected", "_variance")
@@ -228,16 +228,17 @@ def test_group_events_agree_with_theory(store, config):
 
 def test_at_two_rollouts_gamma_is_a_constant_factor(store):
     """Every mixed pair has rate 1/2, and Adam does not see a constant: the runs are one run."""
-    curves = [
+    plain, focal = (
         train(
             TrainConfig(group_size=2, gamma=gamma, steps=20, max_grad_norm=0.0),
             store=store,
-            evaluate_at=range(20),
-        ).curve
+            evaluate_at=(10,),
+        )
         for gamma in (0.0, 1.0)
-    ]
-    assert curves[0]["pass_1"].iloc[-6] != curves[0]["pass_1"].iloc[0]
-    assert np.abs(curves[0]["pass_1"] - curves[1]["pass_1"]).max() < 1e-5
+    )
+    assert abs(plain.curve["pass_1"].iloc[-6] - plain.curve["pass_1"].iloc[0]) > 1e-4
+    assert np.abs(plain.curve["pass_1"] - focal.curve["pass_1"]).max() < 1e-5
+    assert plain.groups["reward"].equals(focal.groups["reward"])
 
 
 def test_runs_are_kept_and_collected(store, tmp_path, monkeypatch):

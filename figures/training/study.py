@@ -158,9 +158,11 @@ def _path(cell: Cell, seed: int, store: Path) -> Path:
 
 
 def _by_block(groups: pd.DataFrame) -> pd.DataFrame:
-    """Means over blocks of ten steps, named by their last step."""
+    """Blocks of ten steps, named by their last: sums of the watched events, means of the rest."""
     last = ((groups["step"] - 1) // BLOCK + 1) * BLOCK
-    return groups.drop(columns="step").groupby(last.rename("step")).mean().reset_index()
+    means = {"reward": "mean", "tokens": "mean", "entropy": "mean"}
+    how = {name: means.get(name, "sum") for name in groups.columns if name != "step"}
+    return groups.groupby(last).agg(how).reset_index()
 
 
 def _commit() -> str | None:
