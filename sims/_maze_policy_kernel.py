@@ -22,7 +22,7 @@ from numba import njit
 
 from tailmiss.weights import response_weight
 
-from ._maze_kernel import COLUMN_STEP, ROW_STEP, carve, solve
+from ._maze_kernel import COLUMN_STEP, ROW_STEP
 
 _response_weight = njit(response_weight)
 NO_MOVE = 4
@@ -129,7 +129,7 @@ def workspace(size: int, window: int, hidden: int, group_size: int) -> Any:
         np.empty((group_size, squares), np.int8),  # rollout -> moves
         np.empty(group_size, np.int32),  # rollout -> length
         np.zeros(group_size, np.bool_),  # rollout -> correct
-        np.zeros(size + window - 1, np.int64),  # row of the maze, in a frame of wall -> open squares
+        np.zeros(size + window - 1, np.int64),  # row of the maze, framed by wall -> open squares
     )
 
 
@@ -308,9 +308,7 @@ def follow(maze: Any, target: Any, length: int, weights: Any, work: Any) -> Any:
         slot = t
         slot_of[row, column, previous] = slot
         place[slot, 0], place[slot, 1], place[slot, 2] = row, column, previous
-        evaluate(
-            slot, row, column, previous, bits, table, b1, w2, b2, inputs, hidden, logp, probs
-        )
+        evaluate(slot, row, column, previous, bits, table, b1, w2, b2, inputs, hidden, logp, probs)
         move = target[t]
         slots[0, t], moves[0, t] = slot, move
         total += logp[slot, move]
@@ -320,150 +318,7 @@ def follow(maze: Any, target: Any, length: int, weights: Any, work: Any) -> Any:
 
 
 @njit(nogil=True, cache=True)
-def target_log_probs(
-    mazes: Any, moves: Any, lengths: Any, parameters: Any, window: int, hidden: int, out: Any
-) -> None:
-    """Exact log-probability of every maze's target path."""
-    size = mazes.shape[1]
-    model = layers(parameters, size, window, hidden)
-    weights = unfolded(model, size, window)
-    unfold(model[0], window, weights[0])
-    work = workspace(size, window, hidden, 1)
-    for i in range(mazes.shape[0]):
-        out[i], used = follow(mazes[i], moves[i], lengths[i], weights, work)
-        forget_slots(work, used)
-
-
-@njit(nogil=True, cache=True)
 def forget_slots(work: Any, used: int) -> None:
     """Free the slots without a backward pass."""
     for slot in range(used):
         work[0][work[1][slot, 0], work[1][slot, 1], work[1][slot, 2]] = -1
-
-
-@njit(nogil=True, cache=True)
-def imitate(
-    parameters: Any,
-    moments: Any,
-    done: int,
-    steps: int,
-    batch: int,
-    size: int,
-    algorithm: int,
-    window: int,
-    hidden: int,
-    learning_rate: float,
-    weight_decay: float,
-    rng: Any,
-) -> None:
-    """Supervised steps on the target paths of fresh mazes; the loss is the mean over moves."""
-    work = workspace(size, window, hidden, 1)
-    work[10][0] = True
-    model = layers(parameters, size, window, hidden)
-    weights = unfolded(model, size, window)
-    flat = np.empty(parameters.size)
-    slope = layers(flat, size, window, hidden)
-    gradient = unfolded(slope, size, window)
-    maze, target, queue, toward = blank_maze(size)
-    for step in range(done + 1, done + steps + 1):
-        unfold(model[0], window, weights[0])
-        flat[:] = 0
-        tokens = 0
-        for _ in range(batch):
-            carve(maze, algorithm, rng)
-            length = solve(maze, target, queue, toward)
-            _, used = follow(maze, target, length, weights, work)
-            tokens += credit(1, 1.0, 0.0, 0.0, work)
-            backward(weights, gradient, work, used)
-        fold(gradient[0], window, slope[0])
-        flat /= tokens
-        adamw(parameters, flat, moments, step, learning_rate, weight_decay)
-
-
-@njit(nogil=True, cache=True)
-def blank_maze(size: int) -> Any:
-    """A maze, its path, and the solver's scratch arrays."""
-    return (
-        np.empty((size, size), np.int8),
-        np.empty(size * size, np.int8),
-        np.empty(size * size, np.int32),
-        np.empty((size, size), np.int8),
-    )
-
-
-@njit(nogil=True, cache=True)
-def reinforce(
-    parameters: Any,
-    moments: Any,
-    done: int,
-    steps: int,
-    prompts: int,
-    size: int,
-    algorithm: int,
-    window: int,
-    hidden: int,
-    by_target: bool,
-    gain: Any,
-    loss: Any,
-    focal: Any,
-    average: bool,
-    response: float,
-    batches: int,
-    learning_rate: float,
-    weight_decay: float,
-    clip_norm: float,
-    rng: Any,
-    statistics: Any,
-) -> None:
-    """On-policy steps, one update each, on fresh mazes; the loss is the mean over moves.
-
-    `gain[K]` and `loss[K]` are the plain advantages and `focal[K]` the group's weight. With
-    `average` every mixed group gets the batch mean of that weight instead of its own. Groups
-    without both kinds are drawn again, up to `batches` of them in all (1: never).
-    `statistics` gathers, over these steps: rollouts, correct ones, groups, mixed groups, the sum of
-    their focal weights, and correct rollouts along paths longer than the shortest possible.
-    """
-    group_size = gain.size - 1
-    work = workspace(size, window, hidden, group_size)
-    model = layers(parameters, size, window, hidden)
-    weights = unfolded(model, size, window)
-    flat = np.empty(parameters.size)
-    slope = layers(flat, size, window, hidden)
-    gradient = unfolded(slope, size, window)
-    maze, target, queue, toward = blank_maze(size)
-    for step in range(done + 1, done + steps + 1):
-        unfold(model[0], window, weights[0])
-        flat[:] = 0
-        tokens, kept, mixed, weight = 0, 0, 0, 0.0
-        for drawn in range(prompts * batches):
-            if kept == prompts:
-                break
-            carve(maze, algorithm, rng)
-            length = solve(maze, target, queue, toward)
-            hits, used = roll_out(maze, target, by_target, group_size, weights, work, rng)
-            active = 0 < hits < group_size
-            statistics[0] += group_size
-            statistics[1] += hits
-            statistics[2] += 1
-            statistics[3] += active
-            if length > 2 * (size - 3):
-                statistics[5] += hits
-            if batches > 1 and not active and drawn < prompts * batches - 1:
-                forget_slots(work, used)
-                continue
-            kept += 1
-            if active:
-                mixed += 1
-                weight += focal[hits]
-            g = 1.0 if average else focal[hits]
-            tokens += credit(group_size, g * gain[hits], g * loss[hits], response, work)
-            backward(weights, gradient, work, used)
-        statistics[4] += weight
-        fold(gradient[0], window, slope[0])
-        scale = 1.0 / tokens
-        if average and mixed:
-            scale *= weight / mixed
-        flat *= scale
-        if clip_norm > 0:
-            flat *= min(1.0, clip_norm / (np.sqrt(np.sum(flat * flat)) + 1e-6))
-        adamw(parameters, flat, moments, step, learning_rate, weight_decay)

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _maze_policy_kernel as kernel
-from .maze import ALGORITHMS, MazeConfig, base_stream, held_out
+from . import _maze_training_kernel as training
+from ._maze_config import ALGORITHMS, MazeConfig, base_stream
+from .maze import held_out
 
 LOOK_EVERY = 10
 
@@ -62,7 +64,7 @@ def _base(
         if np.exp(target_log_probs(config, learner, *validation)).mean() >= goal:
             break
         more = min(LOOK_EVERY, limit - done)
-        kernel.imitate(
+        training.imitate(
             parameters, moments, done, more, prompts, size, ALGORITHMS.index(algorithm),
             policy.window, policy.hidden, learning_rate, weight_decay, rng,
         )  # fmt: skip
@@ -73,10 +75,10 @@ def _base(
 def advance(
     config: MazeConfig, learner: Learner, steps: int, rng: np.random.Generator
 ) -> NDArray[Any]:
-    """More updates; what happened in them, as `kernel.reinforce` counts it."""
+    """More updates; what happened in them, as `training.reinforce` counts it."""
     gain, loss, weight = config.tables
     statistics = np.zeros(6)
-    kernel.reinforce(
+    training.reinforce(
         learner.parameters, learner.moments, learner.step, steps, config.prompts, config.size,
         ALGORITHMS.index(config.algorithm), config.policy.window, config.policy.hidden,  # type: ignore[union-attr]
         config.success == "target", gain, loss, weight, config.weighting == "batch_mean",
@@ -92,7 +94,13 @@ def target_log_probs(
 ) -> NDArray[Any]:
     """Exact log-probability of every target path."""
     out = np.empty(len(mazes))
-    kernel.target_log_probs(
-        mazes, moves, lengths, learner.parameters, config.policy.window, config.policy.hidden, out  # type: ignore[union-attr]
+    training.target_log_probs(
+        mazes,
+        moves,
+        lengths,
+        learner.parameters,
+        config.policy.window,
+        config.policy.hidden,
+        out,  # type: ignore[union-attr]
     )
     return out
