@@ -35,10 +35,8 @@ class TestParity:
         np.testing.assert_allclose(found, by_element(function, arguments), rtol=1e-15)
 
     def test_numba(self, function, arguments):
-        compiled = numba.njit(function)
-        np.testing.assert_allclose(
-            by_element(compiled, arguments), function(*arguments), rtol=4e-16
-        )
+        found = by_element(numba.njit(function), arguments)
+        np.testing.assert_allclose(found, function(*arguments), rtol=4e-16)
 
     def test_sympy(self, function, arguments):
         sp = pytest.importorskip("sympy")
