@@ -16,8 +16,10 @@ from naive import training as naive
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
+from tailmiss.figures._published import published  # noqa: E402
 from tailmiss.figures.training import model, study, task  # noqa: E402
 from tailmiss.figures.training.evaluate import Answers, per_problem, rare_nll_shift  # noqa: E402
+from tailmiss.figures.training.launch import trl_deepscaler  # noqa: E402
 from tailmiss.figures.training.record import Watch  # noqa: E402
 from tailmiss.figures.training.train import TrainConfig, train  # noqa: E402
 
@@ -267,6 +269,35 @@ def test_runs_are_kept_and_collected(store, tmp_path, monkeypatch):
 def test_bad_configurations_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         TrainConfig(**changes)
+
+
+@pytest.mark.parametrize("loss_type", ["grpo", "dapo", "cispo"])
+def test_the_launch_file_for_trl_has_the_printed_values(loss_type):
+    settings = published("hyperparameters")
+    rows = settings[settings["applies_to"].isin(("all", loss_type.upper(), "Qwen2.5-7B"))]
+    printed = rows.set_index("parameter")["value"]
+    args = trl_deepscaler.arguments(loss_type, use_cpu=True, bf16=False, use_vllm=False)
+    for name, value in {
+        "learning_rate": args.learning_rate,
+        "warmup_steps": args.warmup_steps,
+        "weight_decay": args.weight_decay,
+        "adam_beta1": args.adam_beta1,
+        "adam_beta2": args.adam_beta2,
+        "grad_norm_clip": args.max_grad_norm,
+        "training_epochs": args.num_train_epochs,
+        "ppo_epochs": args.num_iterations,
+        "max_response_length": args.max_completion_length,
+        "sampling_temperature": args.temperature,
+        "sampling_top_p": args.top_p,
+        "clip_eps_low": args.epsilon,
+        "clip_eps_high": args.epsilon_high - (loss_type == "cispo"),
+    }.items():
+        assert value == float(printed[name]), name
+    one_update = args.per_device_train_batch_size * args.gradient_accumulation_steps
+    of_all = one_update * trl_deepscaler.PROCESSES / args.num_generations
+    assert of_all == float(printed["mini_batch_size"])
+    updates = args.steps_per_generation / args.gradient_accumulation_steps
+    assert of_all * updates == float(printed["global_batch_size"])
 
 
 @pytest.mark.long

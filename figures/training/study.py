@@ -48,6 +48,7 @@ CELLS = (
     Cell(2, "N=32 gamma=.5", {"group_size": 32, "gamma": 0.5}),
     Cell(3, "N=8 gamma=.5", {"gamma": 0.5}),
     Cell(3, "N=8 gamma=2", {"gamma": 2.0}),
+    Cell(4, "other rollouts", {"again": 1}),
     Cell(4, "low learning rate", {"learning_rate": 1e-4 * float(learning_rate_multiplier(1.0))}),
     Cell(4, "constant weight", {"constant_weight": float(learning_rate_multiplier(1.0))}),
     Cell(4, "no clipping", {"max_grad_norm": 0.0}),

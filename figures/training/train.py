@@ -32,7 +32,8 @@ EVALUATE_AT = (0, 19, 25, 38, 50, 75, 100, 150, 200, 300)
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """What determines a run. The seed sets the base model, the prompt split and the rollouts.
+    """What determines a run. The seed sets the base model, the prompt split and the rollouts;
+    `again` draws other rollouts from the same start, which shows how far chance alone carries.
 
     `inner_steps` updates are made on every batch of rollouts, each on its own share of them, and
     `steps` counts batches of rollouts. `constant_weight` multiplies every advantage; `smoothing`
@@ -40,6 +41,7 @@ class TrainConfig:
     """
 
     seed: int = 0
+    again: int = 0
     size: str = "84k"
     group_size: int = 8
     gamma: float = 0.0
@@ -61,7 +63,8 @@ class TrainConfig:
         check.one_of("loss_type", self.loss_type, ("grpo", "dapo", "cispo"))
         for name, low in (("group_size", 2), ("steps", 1), ("prompts", 1), ("inner_steps", 1)):
             check.whole_number(name, getattr(self, name), low)
-        check.whole_number("seed", self.seed, 0)
+        for name in ("seed", "again"):
+            check.whole_number(name, getattr(self, name), 0)
         for name in ("gamma", "max_grad_norm", "entropy_coef", "beta", "smoothing"):
             check.within(name, getattr(self, name), 0.0, np.inf)
         for name in ("learning_rate", "constant_weight"):
@@ -167,7 +170,7 @@ def _arguments(config: TrainConfig, folder: str) -> Any:
     clip = {"grpo": (0.2, 0.2), "dapo": (0.2, 0.28), "cispo": (0.2, 6.0)}[config.loss_type]
     return GRPOConfig(
         output_dir=folder,
-        seed=config.seed,
+        seed=config.seed + 1000 * config.again,
         max_steps=config.steps * config.inner_steps,
         per_device_train_batch_size=rollouts // config.inner_steps,
         steps_per_generation=config.inner_steps,

@@ -1,0 +1,134 @@
+"""What the training study measured, compared over seeds: the tables its figures are drawn from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from ._figure import HERE, read_csv
+
+RESULTS = HERE / "training" / "results"
+MEASURED: dict[str, dict[str, Any]] = {"quick": {}, "full": {}}
+BASELINE = "N=8"
+LABELS = {
+    "pass_1": "pass@1",
+    "pass_256": "pass@256",
+    "retained": r"retained mass $M_{\mathrm{ret}}$",
+    "modes": r"modes above $10^{-4}$",
+    "effective_modes": "effective modes",
+    "rare_nll": r"rare $\Delta$NLL, nats per token",
+}
+CONFIDENCE = 0.95
+
+
+def curves() -> pd.DataFrame:
+    """Exact measures by cell, seed, step and split, with the rollouts a prompt had by then."""
+    frame = read_csv(RESULTS / "curves.csv")
+    sizes = {name: config(name)["group_size"] for name in frame["cell"].unique()}
+    return frame.assign(N=frame["cell"].map(sizes), rollouts=lambda f: f["N"] * f["step"])
+
+
+def config(cell: str) -> dict[str, Any]:
+    """The settings of a cell."""
+    made = json.loads((RESULTS / "runs.json").read_text())
+    return {**made["default"], **made["finished"][cell]["changes"]}
+
+
+def finished(wanted: Sequence[str]) -> list[str]:
+    """The cells among `wanted` that have results, in the given order."""
+    made = json.loads((RESULTS / "runs.json").read_text())["finished"]
+    return [cell for cell in wanted if cell in made]
+
+
+def where(frame: pd.DataFrame, column: str, value: float) -> pd.DataFrame:
+    """Every run's measures where `column` (step, rollouts or pass_1) first reaches `value`.
+
+    Between two evaluations measures are taken as linear; a run that never gets there is left out.
+    """
+    return pd.DataFrame(
+        [
+            {"cell": cell, "seed": seed, "split": split, **found}
+            for (cell, seed, split), run in frame.groupby(["cell", "seed", "split"], sort=False)
+            if (found := _reach(run, column, value)) is not None
+        ]
+    )
+
+
+def where_training_reaches(frame: pd.DataFrame, pass_1: dict[int, float]) -> pd.DataFrame:
+    """Every run's measures at the step where its pass@1 on training prompts is its seed's value."""
+    parts = []
+    for (cell, seed), run in frame.groupby(["cell", "seed"], sort=False):
+        trained = run[run["split"] == "train"]
+        found = _reach(trained, "pass_1", pass_1[seed]) if seed in pass_1 else None
+        if found is not None:
+            parts.append(where(run.assign(cell=cell), "step", found["step"]))
+    return pd.concat(parts, ignore_index=True)
+
+
+def common_pass_1(frame: pd.DataFrame, cells: Sequence[str]) -> dict[int, float]:
+    """For each seed that all cells have, the training pass@1 that all of them reach."""
+    trained = frame[(frame["split"] == "train") & frame["cell"].isin(cells)]
+    best = trained.groupby(["seed", "cell"])["pass_1"].max().unstack()
+    return best.dropna().min(axis=1).to_dict()
+
+
+def over_seeds(frame: pd.DataFrame, by: Sequence[str], measures: Sequence[str]) -> pd.DataFrame:
+    """Mean over seeds and its t interval: columns `by`, measure, value, low, high, seeds."""
+    rows = []
+    for names, part in frame.groupby(list(by), sort=False):
+        for measure in measures:
+            values = part[measure].dropna().to_numpy(float)
+            if len(values):
+                value, low, high = _interval(values)
+                found = {"value": value, "low": low, "high": high, "seeds": len(values)}
+                rows.append({**dict(zip(by, names, strict=True)), "measure": measure, **found})
+    return pd.DataFrame(rows)
+
+
+def paired(frame: pd.DataFrame, baseline: str, measures: Sequence[str]) -> pd.DataFrame:
+    """Each run's measures minus those of the baseline cell with the same seed and split."""
+    keys = ["seed", "split"]
+    own = frame[frame["cell"] == baseline].set_index(keys)[list(measures)]
+    others = frame[frame["cell"] != baseline].set_index([*keys, "cell"])[list(measures)]
+    return others.sub(own, axis=0).dropna(how="all").reset_index()
+
+
+def intervals(
+    axes: Axes, x: Any, rows: pd.DataFrame, *, horizontal: bool = False, **style: Any
+) -> None:
+    """Means with their interval bars; a bar is left out where one seed gives none."""
+    reach = np.nan_to_num(
+        np.abs(np.array([rows["value"] - rows["low"], rows["high"] - rows["value"]], float))
+    )
+    if horizontal:
+        axes.errorbar(rows["value"], x, xerr=reach, **style)
+    else:
+        axes.errorbar(x, rows["value"], yerr=reach, **style)
+
+
+def _reach(run: pd.DataFrame, column: str, value: float) -> dict[str, float] | None:
+    x = run[column].to_numpy(float)
+    reached = np.flatnonzero(x >= value - 1e-12)
+    if not len(reached):
+        return None
+    right = int(reached[0])
+    left = max(right - 1, 0)
+    share = 1.0 if right == left else (value - x[left]) / (x[right] - x[left])
+    numbers = run.select_dtypes("number").drop(columns="seed")
+    ends = numbers.iloc[left].to_numpy(float), numbers.iloc[right].to_numpy(float)
+    return dict(zip(numbers.columns, ends[0] + share * (ends[1] - ends[0]), strict=True))
+
+
+def _interval(values: np.ndarray) -> tuple[float, float, float]:
+    mean = float(values.mean())
+    if len(values) < 2:
+        return mean, float("nan"), float("nan")
+    error = float(values.std(ddof=1)) / len(values) ** 0.5
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * error
+    return mean, mean - reach, mean + reach

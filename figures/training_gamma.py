@@ -1,0 +1,101 @@
+"""The focal exponent in a real training run, for three losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from ._figure import PAGE
+from ._palette import COLOURS, MARKERS, PAPER
+from ._published import published
+from ._training import (
+    LABELS,
+    MEASURED,
+    common_pass_1,
+    curves,
+    finished,
+    intervals,
+    over_seeds,
+    paired,
+    where,
+    where_training_reaches,
+)
+
+CAPTION = """Table 6's question with an 84,000-parameter Qwen2, N = 8: the change that gamma makes
+against gamma = 0 of the same seed and loss, on training prompts, after 300 steps and at the
+training pass@1 that all gammas of a seed reach. Bars: 95 % t intervals of the paired differences.
+Open diamonds: the paper's differences for its three models."""
+SIZE = (PAGE, 4.4)
+PARAMS = MEASURED
+GAMMAS = {0.0: "0", 0.5: ".5", 1.0: "1", 2.0: "2"}
+CELLS = {
+    "grpo": {g: "N=8" if g == 0 else f"N=8 gamma={text}" for g, text in GAMMAS.items()},
+    "dapo": {g: f"dapo gamma={g:g}" for g in GAMMAS},
+    "cispo": {g: f"cispo gamma={g:g}" for g in GAMMAS},
+}
+MEASURES = ("pass_1", "pass_256", "retained", "modes", "effective_modes", "rare_nll")
+
+
+def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
+    frame = curves()
+    frame = frame[frame["split"] == "train"]
+    parts = []
+    for loss, cells in CELLS.items():
+        names = finished(list(cells.values()))
+        own = frame[frame["cell"].isin(names)]
+        if cells[0.0] not in names or len(names) < 2:
+            continue
+        gammas = {cell: gamma for gamma, cell in cells.items()}
+        for compared, found in (
+            ("300 steps", where(own, "step", 300)),
+            ("equal pass@1", where_training_reaches(own, common_pass_1(own, names))),
+        ):
+            change = over_seeds(paired(found, cells[0.0], MEASURES), ["cell"], MEASURES)
+            level = over_seeds(found, ["cell"], MEASURES)
+            for kind, rows in (("difference", change), ("level", level)):
+                rows["gamma"] = rows["cell"].map(gammas)
+                parts.append(rows.assign(loss=loss, compared=compared, kind=kind))
+    return pd.concat([*parts, _printed()], ignore_index=True)
+
+
+def draw(frame: pd.DataFrame, fig: Figure) -> None:
+    panels = fig.subplots(2, 3, sharex=True)
+    frame = frame[frame["kind"] == "difference"]
+    losses = [loss for loss in CELLS if loss in set(frame[frame["compared"] != "paper"]["loss"])]
+    for axes, measure in zip(panels.ravel(), MEASURES, strict=True):
+        rows = frame[frame["measure"] == measure]
+        paper = rows[rows["compared"] == "paper"]
+        if len(paper):
+            x = [list(GAMMAS).index(g) + 0.36 for g in paper["gamma"]]
+            axes.plot(x, paper["value"], color="0.5", ms=3.5, label="paper", **PAPER)
+        for i, loss in enumerate(losses):
+            for j, compared in enumerate(("300 steps", "equal pass@1")):
+                some = rows[(rows["loss"] == loss) & (rows["compared"] == compared)]
+                x = [list(GAMMAS).index(g) - 0.3 + 0.18 * i + 0.09 * j for g in some["gamma"]]
+                intervals(
+                    axes, x, some, color=COLOURS[i], ls="none", marker=MARKERS[i],
+                    markerfacecolor="white" if j else None, ms=4, label=f"{loss}, {compared}",
+                )  # fmt: skip
+        axes.axhline(0, color="k", lw=0.7)
+        axes.set_xticks([1, 2, 3], ["0.5", "1", "2"])
+        axes.set_xlim(0.5, 3.6)
+        axes.set_ylabel(f"$\\Delta$ {LABELS[measure].split(',')[0]}")
+    for axes in panels[-1]:
+        axes.set_xlabel(r"focal exponent $\gamma$")
+    fig.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+
+
+def _printed() -> pd.DataFrame:
+    """The paper's changes of pass@1 and pass@256, as fractions."""
+    table = published("table6_gamma").query("split == 'math'")
+    wide = table.set_index(["model", "method", "gamma", "k"])["value"].unstack("gamma") / 100
+    change = wide.sub(wide[0.0], axis=0).drop(columns=0.0).stack().rename("value").reset_index()
+    change["measure"] = "pass_" + change["k"].astype(str)
+    change["loss"] = change["method"].str.lower()
+    change["cell"] = change["model"]
+    return change[["cell", "measure", "value", "gamma", "loss"]].assign(
+        compared="paper", kind="difference"
+    )

@@ -1,0 +1,75 @@
+"""Group size in a real training run, at equal steps and at equal rollouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from ._figure import PAGE
+from ._palette import COLOURS, DASHES, MARKERS, PAPER
+from ._published import published
+from ._training import LABELS, MEASURED, config, curves, finished, intervals, over_seeds, where
+
+CAPTION = """Table 2's question with an 84,000-parameter Qwen2, TRL's GRPO and exact evaluation:
+measures on training prompts against the group size, after 75 and 300 steps and after 600 rollouts
+a prompt (300 steps at N = 2, 19 at N = 32). Stars: F-GRPO after 300 steps. Bars: 95 % t intervals
+over seeds. Open diamonds: the paper's rare NLL for Qwen2.5-7B."""
+SIZE = (PAGE, 4.4)
+PARAMS = MEASURED
+SWEEP = tuple(f"N={N}" for N in (2, 4, 8, 16, 32))
+FOCAL = ("N=8 gamma=.5", "N=8 gamma=1", "N=32 gamma=.5")
+COMPARED = {"75 steps": ("step", 75), "300 steps": ("step", 300), "600 rollouts": ("rollouts", 600)}
+MEASURES = ("pass_1", "pass_256", "retained", "modes", "effective_modes", "rare_nll")
+
+
+def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
+    frame = curves()
+    frame = frame[frame["split"] == "train"]
+    parts = []
+    for compared, (column, value) in COMPARED.items():
+        cells = finished((*SWEEP, *FOCAL) if compared == "300 steps" else SWEEP)
+        found = where(frame[frame["cell"].isin(cells)], column, value)
+        parts.append(over_seeds(found, ["cell"], MEASURES).assign(compared=compared))
+    base = over_seeds(where(frame[frame["cell"] == "N=8"], "step", 0), ["cell"], MEASURES)
+    rows = pd.concat([*parts, base.assign(compared="base", cell="base")], ignore_index=True)
+    settings = {cell: config(cell) for cell in rows["cell"].unique() if cell != "base"}
+    for name in ("group_size", "gamma"):
+        rows[name] = rows["cell"].map({c: s[name] for c, s in settings.items()}).astype(float)
+    paper = published("table2_group_size").query("split == 'math' and k == 1")
+    printed = pd.DataFrame(
+        {"cell": paper["method"], "measure": "rare_nll", "value": paper["delta_nll_rare"],
+         "compared": "paper", "group_size": paper["N"], "gamma": paper["gamma"]}
+    )  # fmt: skip
+    return pd.concat([rows, printed], ignore_index=True)
+
+
+def draw(frame: pd.DataFrame, fig: Figure) -> None:
+    panels = fig.subplots(2, 3, sharex=True)
+    for axes, measure in zip(panels.ravel(), MEASURES, strict=True):
+        rows = frame[frame["measure"] == measure]
+        for i, compared in enumerate(COMPARED):
+            plain = rows[(rows["compared"] == compared) & (rows["gamma"] == 0)]
+            intervals(
+                axes, plain["group_size"], plain, color=COLOURS[i], ls=DASHES[i],
+                marker=MARKERS[i], label=compared, lw=1,
+            )  # fmt: skip
+        focal = rows[(rows["gamma"] > 0) & (rows["compared"] == "300 steps")]
+        for j, (gamma, some) in enumerate(focal.groupby("gamma")):
+            intervals(
+                axes, some["group_size"] * 1.12, some, color=COLOURS[3 + j], ls="none",
+                marker="*", ms=8, label=f"300 steps, $\\gamma$ = {gamma:g}",
+            )  # fmt: skip
+        paper = rows[(rows["compared"] == "paper") & (rows["gamma"] == 0)]
+        if len(paper):
+            axes.plot(paper["group_size"], paper["value"], color="k", label="paper", **PAPER)
+        base = rows[rows["compared"] == "base"]
+        axes.axhline(base["value"].iloc[0], color="0.5", lw=0.8, label="base model")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks([2, 4, 8, 16, 32], [2, 4, 8, 16, 32])
+        axes.set_ylabel(LABELS[measure])
+    for axes in panels[-1]:
+        axes.set_xlabel("group size N")
+    fig.legend(*panels[-1, -1].get_legend_handles_labels(), loc="outside upper center", ncols=4)
