@@ -1,0 +1,226 @@
+"""verl: the estimator ``focal_grpo`` and ReCo's policy losses, registered by importing this module.
+
+verl imports it by itself in every process, through the entry point ``verl.plugins``. Then
+
+    algorithm.adv_estimator=focal_grpo  +algorithm.focal_gamma=0.5
+    actor_rollout_ref.actor.policy_loss.loss_mode=reco
+
+============================ ============================== ======================================
+loss_mode                    response weight                ratio
+============================ ============================== ======================================
+reco_response                yes                            verl's vanilla PPO
+reco_variance                no                             variance ratio, clipped as PPO
+reco                         yes                            variance ratio, clipped as PPO
+reco_none, reco_cispo,       yes; no under the names        the other modes of
+reco_ratio_mask              reco_variance_none, ...        ``tailmiss.torch.token_coefficients``
+============================ ============================== ======================================
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .focal import focal_weights
+from .reco import MODES, reco_loss, response_weights, token_coefficients
+
+try:
+    from verl.trainer.ppo.core_algos import (
+        agg_loss,
+        compute_grpo_outcome_advantage,
+        compute_policy_loss_vanilla,
+        register_adv_est,
+        register_policy_loss,
+    )
+except ImportError:
+    # verl reports a failed plugin at DEBUG level only, and trains on without it.
+    logging.getLogger(__name__).exception("tailmiss cannot register itself with this verl")
+    raise
+
+
+def focal_grpo(
+    token_level_rewards: Tensor,
+    response_mask: Tensor,
+    index: np.ndarray,
+    config: Any = None,
+    **_: Any,
+) -> tuple[Tensor, Tensor]:
+    r"""verl's GRPO advantage times the focal weight of the prompt.
+
+    Parameters
+    ----------
+    token_level_rewards : tensor (bs, T)
+        A rollout is correct if its row sum is at least ``config.focal_threshold``. The sum holds
+        every penalty of the reward manager: choose the threshold below a penalised success.
+    response_mask : tensor (bs, T)
+    index : array (bs,) of uids
+        Rollouts of one prompt share a uid; any order, any sizes.
+    config : mapping, optional
+        The algorithm section: ``focal_gamma`` (0.5), ``focal_threshold`` (none: sums must be 0 or
+        1), ``norm_adv_by_std_in_grpo`` (True).
+
+    Returns
+    -------
+    advantages, returns : tensors (bs, T), the same
+
+    Raises
+    ------
+    ValueError
+        ``use_kl_in_reward``: the sum would hold the KL penalty. No threshold, and a sum that is
+        neither 0 nor 1. gamma negative.
+
+    Notes
+    -----
+    Equal to ``compute_grpo_outcome_advantage`` times ``focal_weights`` (tests/verl). A row whose
+    sum is NaN counts as unscored: advantage 0, and no part of its group's mean. Rewards below
+    float32 are widened first. verl merges the rows of multi-output agent sessions for the name
+    "grpo" only: with them every row counts here.
+    """
+    get = (config or {}).get
+    if get("use_kl_in_reward", False):
+        raise ValueError(
+            "focal_grpo needs algorithm.use_kl_in_reward=False: success is read off the summed"
+            " reward, which would hold the KL penalty"
+        )
+    rewards = token_level_rewards.to(torch.promote_types(token_level_rewards.dtype, torch.float32))
+    sums, uids = rewards.sum(-1), np.asarray(index)
+    scored = ~sums.isnan()
+    weights = focal_weights(
+        _success(sums, get("focal_threshold", None)), uids, get("focal_gamma", 0.5)
+    )
+    plain = rewards.new_zeros(response_mask.shape)
+    plain[scored], _returns = compute_grpo_outcome_advantage(
+        token_level_rewards=rewards[scored],
+        response_mask=response_mask[scored],
+        index=uids[scored.cpu().numpy()],
+        norm_adv_by_std_in_grpo=get("norm_adv_by_std_in_grpo", True),
+    )
+    advantages = plain * weights.unsqueeze(-1)
+    return advantages, advantages
+
+
+def _success(sums: Tensor, threshold: float | None) -> Tensor:
+    unscored = sums.isnan()
+    if threshold is None:
+        binary = unscored | (sums == 0) | (sums == 1)
+        if not bool(binary.all()):
+            row = int((~binary).nonzero()[0])
+            raise ValueError(
+                f"focal_threshold is missing: row {row} has the summed reward {sums[row].item():g},"
+                " so what counts as correct is unknown; set +algorithm.focal_threshold=..."
+            )
+        threshold = 1.0
+    return (sums >= threshold).to(sums.dtype).masked_fill(unscored, torch.nan)
+
+
+def reco_policy_loss(
+    old_log_prob: Tensor,
+    log_prob: Tensor,
+    advantages: Tensor,
+    response_mask: Tensor,
+    loss_agg_mode: str = "token-mean",
+    config: Any = None,
+    rollout_is_weights: Tensor | None = None,
+    *,
+    response: bool,
+    mode: str | None,
+) -> tuple[Tensor, dict[str, Any]]:
+    """ReCo's loss in verl's signature; ``mode`` None keeps verl's own PPO loss.
+
+    Parameters
+    ----------
+    old_log_prob, log_prob, advantages, response_mask : tensors (bs, T)
+        A micro-batch; it may hold any part of a group.
+    loss_agg_mode, config, rollout_is_weights
+        As verl passes them. Clip range: ``clip_ratio_low`` and ``clip_ratio_high``.
+    response : bool
+        Multiply advantages by the response weights relative to 1/G, capped at 5. Not normalised
+        over the group, which a micro-batch may split.
+    mode : str, optional
+        A mode of :func:`tailmiss.torch.token_coefficients`.
+
+    Returns
+    -------
+    loss : 0-d tensor; metrics : dict of floats
+    """
+    mask = response_mask.bool()
+    metrics: dict[str, Any] = {}
+    if response:
+        weights = response_weights(old_log_prob, mask, 1)
+        advantages = advantages * weights.unsqueeze(-1)
+        metrics["tailmiss/response_weight"] = weights.mean().item()
+    if mode is None:
+        loss, vanilla = compute_policy_loss_vanilla(
+            old_log_prob,
+            log_prob,
+            advantages,
+            response_mask,
+            loss_agg_mode,
+            config,
+            rollout_is_weights,
+        )
+        return loss, vanilla | metrics
+    _warn_if_one_epoch(config)
+    clip = {
+        "clip_low": config.clip_ratio if config.clip_ratio_low is None else config.clip_ratio_low,
+        "clip_high": config.clip_ratio
+        if config.clip_ratio_high is None
+        else config.clip_ratio_high,
+    }
+    losses = reco_loss(log_prob, old_log_prob, advantages, mode=mode, **clip).masked_fill(~mask, 0)
+    if rollout_is_weights is not None:
+        losses = losses * rollout_is_weights
+    loss = agg_loss(
+        loss_mat=losses,
+        loss_mask=response_mask,
+        loss_agg_mode=loss_agg_mode,
+        **config.global_batch_info,
+    )
+    used = token_coefficients(log_prob, old_log_prob, advantages, mode=mode, **clip)[mask]
+    moved = (old_log_prob - log_prob.detach())[mask]
+    metrics |= {
+        "actor/pg_clipfrac": (used == 0).float().mean().item(),
+        "actor/pg_clipfrac_lower": 0.0,
+        "actor/ppo_kl": moved.mean().item(),
+        "tailmiss/token_coefficient": used.mean().item(),
+    }
+    return loss, metrics
+
+
+_warned = False
+
+
+def _warn_if_one_epoch(config: Any) -> None:
+    global _warned
+    if not _warned and config.get("ppo_epochs", 1) == 1:
+        _warned = True
+        warnings.warn(
+            "ReCo's variance ratio acts from the second update on a rollout batch on: with"
+            " ppo_epochs=1 it needs ppo_mini_batch_size below data.train_batch_size, else it is 1"
+            " throughout",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def register() -> None:
+    """Put the estimator and the losses into verl's registries; importing this module does it."""
+    register_adv_est("focal_grpo")(focal_grpo)
+    losses: dict[str, tuple[bool, str | None]] = {
+        "reco_response": (True, None),
+        "reco": (True, "ppo"),
+        "reco_variance": (False, "ppo"),
+    }
+    for mode in MODES:
+        losses[f"reco_{mode}"], losses[f"reco_variance_{mode}"] = (True, mode), (False, mode)
+    for name, (response, ratio) in losses.items():
+        register_policy_loss(name)(partial(reco_policy_loss, response=response, mode=ratio))
+
+
+register()
