@@ -164,3 +164,26 @@ def reinforce(
         if clip_norm > 0:
             flat *= min(1.0, clip_norm / (np.sqrt(np.sum(flat * flat)) + 1e-6))
         adamw(parameters, flat, moments, step, learning_rate, weight_decay)
+
+
+@njit(nogil=True, cache=True)
+def target_gradients(
+    mazes: Any, moves: Any, lengths: Any, parameters: Any, window: int, hidden: int, out: Any
+) -> None:
+    """Gradient of the log-probability of every maze's target path, one row a maze."""
+    size = mazes.shape[1]
+    model = layers(parameters, size, window, hidden)
+    weights = unfolded(model, size, window)
+    unfold(model[0], window, weights[0])
+    work = workspace(size, window, hidden, 1)
+    work[10][0] = True
+    flat = np.empty(parameters.size)
+    slope = layers(flat, size, window, hidden)
+    gradient = unfolded(slope, size, window)
+    for i in range(mazes.shape[0]):
+        flat[:] = 0
+        _, used = follow(mazes[i], moves[i], lengths[i], weights, work)
+        credit(1, -1.0, 0.0, 0.0, work)
+        backward(weights, gradient, work, used)
+        fold(gradient[0], window, slope[0])
+        out[i] = flat

@@ -66,7 +66,7 @@ def _base(
         more = min(LOOK_EVERY, limit - done)
         training.imitate(
             parameters, moments, done, more, prompts, size, ALGORITHMS.index(algorithm),
-            policy.window, policy.hidden, learning_rate, weight_decay, rng,
+            policy.window, policy.hidden, float(learning_rate), float(weight_decay), rng,
         )  # fmt: skip
         done += more
     return parameters, done
@@ -78,12 +78,13 @@ def advance(
     """More updates; what happened in them, as `training.reinforce` counts it."""
     gain, loss, weight = config.tables
     statistics = np.zeros(6)
+    rates = config.scaled_learning_rate, config.weight_decay, config.clip_norm
     training.reinforce(
         learner.parameters, learner.moments, learner.step, steps, config.prompts, config.size,
         ALGORITHMS.index(config.algorithm), config.policy.window, config.policy.hidden,  # type: ignore[union-attr]
         config.success == "target", gain, loss, weight, config.weighting == "batch_mean",
-        config.weight_cap if config.response_weight else 0.0, config.batches,
-        config.scaled_learning_rate, config.weight_decay, config.clip_norm, rng, statistics,
+        float(config.weight_cap) if config.response_weight else 0.0, config.batches,
+        *(float(rate) for rate in rates), rng, statistics,
     )  # fmt: skip
     learner.step += steps
     return statistics
