@@ -17,6 +17,8 @@ import pandas as pd
 from tailmiss import _rng, provenance
 from tailmiss import _validate as check
 
+_PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
+
 
 def run_sweep(
     simulate: Callable[..., Any],
@@ -151,12 +153,9 @@ def _run(
 
 
 def _read(text: str, repeat: int) -> pd.DataFrame:
-    frame = pd.read_csv(
-        io.StringIO(text),
-        keep_default_na=False,
-        na_values=["", "nan"],
-        float_precision="round_trip",
-    )
+    # pandas 3.1 reads every digit by default and deprecates saying so
+    digits: Any = {"float_precision": "round_trip"} if _PANDAS < (3, 1) else {}
+    frame = pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=["", "nan"], **digits)
     frame.insert(0, "repeat", repeat)
     return frame
 

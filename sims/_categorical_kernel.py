@@ -1,0 +1,264 @@
+"""The categorical simulator's loop over every action, every step, for every option.
+
+The plain definition is tests/naive/categorical.py.
+
+Weights are exp(logit - shift). A step multiplies them by exp(change of logit), a short series for
+the small changes that Adam makes, and they are computed afresh every REFRESH steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._inverse_cdf import BLOCK, CELL, accumulate, draw_many, jit
+
+REFRESH = 128
+SERIES_REACH = 0.1  # the series in `move` is exact to rounding for changes up to this
+ROUNDING = 1e-12
+HUGE = 30.0  # a change of a logit past which weights are computed afresh at once
+COLUMNS = (
+    "step", "q_pos", "retained_mass", "entropy", "improved_share", "worst_drop",
+    "unsampled_mass", "unsampled_change", "focal_weight", "mixed_share",
+)  # fmt: skip
+RATIO, PROBABILITY = 0, 1
+ADAM, ADAMW, SGD = 0, 1, 2
+
+
+@jit
+def advance(m, root, change, rate, correction, eps, beta1, decay):  # type: ignore[no-untyped-def]
+    """Adam's change of each logit; leaves the moments decayed, ready for the next gradient.
+
+    root: square root of the second moment; it decays by the root of beta2, without a square root.
+    """
+    for s in range(len(m)):
+        change[s] = rate * m[s] / (root[s] * correction + eps)
+        m[s] *= beta1
+        root[s] *= decay
+
+
+@jit
+def move(change, logits, weights):  # type: ignore[no-untyped-def]
+    """Add the changes to the logits and follow with the weights, by a series where it suffices.
+
+    Returns how many changes are so large that the weights need a new shift.
+    """
+    large, huge = 0, 0
+    for s in range(len(logits)):
+        large += np.abs(change[s]) > SERIES_REACH
+    if large:
+        for s in range(len(logits)):
+            huge += np.abs(change[s]) > HUGE
+            logits[s] += change[s]
+            weights[s] *= np.exp(change[s])
+        return huge
+    for s in range(len(logits)):
+        x = change[s]
+        logits[s] += x
+        y = 1 / 362880 * x + 1 / 40320
+        y = y * x + 1 / 5040
+        y = y * x + 1 / 720
+        y = y * x + 1 / 120
+        y = y * x + 1 / 24
+        y = y * x + 1 / 6
+        y = y * x + 0.5
+        y = y * x + 1.0
+        weights[s] += weights[s] * (y * x)
+    return 0
+
+
+@jit
+def measure(  # type: ignore[no-untyped-def]
+    row, members, n, weights, logits, shift, total, start, n_correct, rest
+):
+    """Fill a row of the trace from the actions in members[:n] and, in `rest`, sums over the others.
+
+    start: initial probabilities. rest: weight, weight times (logit - shift), initial probability
+    of the correct ones, their number, the largest of them, and the factor by which all the others'
+    probabilities differ from their initial ones.
+    """
+    weight, energy, lost, improved, drop, correct_weight = rest[0], rest[1], 0.0, 0, 0.0, 0.0
+    for j in range(n):
+        i = members[j]
+        weight_i = weights[i]
+        weight += weight_i
+        energy += weight_i * (logits[i] - shift)
+        if i < n_correct:
+            correct_weight += weight_i
+            gain = weight_i / total - start[i]
+            lost -= min(gain, 0.0)
+            improved += gain > ROUNDING * start[i]
+            drop = min(drop, gain)
+    factor = rest[5]
+    lost += max(1 - factor, 0.0) * rest[2]
+    improved += rest[3] * (factor > 1 + ROUNDING)
+    drop = min(drop, (factor - 1) * rest[4])
+    initial = 0.0
+    for i in range(n_correct):
+        initial += start[i]
+    row[1] = correct_weight / total + factor * rest[2]
+    row[2] = 1 - lost / initial
+    row[3] = np.log(total) - energy / total
+    row[4] = improved / n_correct
+    row[5] = drop
+
+
+@jit
+def note(window, missed, kept, focal, mixed):  # type: ignore[no-untyped-def]
+    """One group: its unsampled correct mass before and after the update, weight and kind."""
+    window[0] += missed
+    window[1] += kept - missed
+    window[2] += focal
+    window[3] += mixed
+
+
+@jit
+def close_window(row, step, window, groups):  # type: ignore[no-untyped-def]
+    """Means over the groups since the last record; starts the next window."""
+    row[0] = step
+    for k in range(4):
+        row[6 + k] = window[k] / groups if groups else np.nan
+        window[k] = 0.0
+
+
+@jit
+def run_dense(  # type: ignore[no-untyped-def]
+    logits, n, n_correct, N, correct, wrong, focal, surrogate, distinct, cap, entropy_bonus, kl,
+    optimizer, lr, beta1, beta2, eps, decay, steps, every, rng, trace
+):  # fmt: skip
+    """Every action, every step. `logits` (padded to whole blocks) is updated in place."""
+    size = len(logits)
+    weights, start, log_start = np.zeros(size), np.zeros(size), np.zeros(size)
+    m, root, change = np.zeros(size), np.zeros(size), np.zeros(BLOCK)
+    root_decay, regular = np.sqrt(beta2), entropy_bonus != 0.0 or kl != 0.0
+    counts, everyone = np.zeros(size, np.int32), np.arange(n)
+    inside, before, sums = np.empty(size), np.empty(size // CELL), np.empty(size // BLOCK)
+    window, none = np.zeros(4), np.zeros(6)
+    shift = reweigh(logits, weights, n)
+    for b in range(len(sums)):
+        sums[b] = accumulate(weights, inside, before, b)
+    total = sums.sum()
+    for i in range(n):
+        start[i] = weights[i] / total
+        log_start[i] = logits[i] - shift - np.log(total)
+    measure(trace[0], everyone, n, weights, logits, shift, total, start, n_correct, none)
+    close_window(trace[0], 0, window, 0)
+    power1, power2, groups, record = 1.0, 1.0, 0, 1
+    for step in range(1, steps + 1):
+        draw_many(inside, before, sums, rng, counts, None, N)
+        K, missed = 0, 0.0
+        for i in range(n_correct):
+            K += counts[i]
+            missed += weights[i] if counts[i] == 0 else 0.0
+        missed /= total
+        a, b = correct[K] / N, wrong[K] / N
+        common = common_part(
+            counts, weights, total, n, n_correct, N, K, a, b, surrogate, distinct, cap
+        )
+        log_total = shift + np.log(total)
+        mean_log, divergence = 0.0, 0.0
+        if regular:
+            mean_log, divergence = mean_logs(weights, logits, total, log_total, log_start, n)
+        only_hits = surrogate == RATIO and common == 0.0 and not regular and optimizer != SGD
+        power1 *= beta1
+        power2 *= beta2
+        rate, correction, huge = lr / (1 - power1), np.sqrt(1 / (1 - power2)), 0
+        for block in range(len(sums)):
+            lo, hi = block * BLOCK, min((block + 1) * BLOCK, n)
+            z, w = logits[lo:hi], weights[lo:hi]
+            if only_hits:
+                for i in range(lo, hi):
+                    if counts[i] > 0:
+                        advantage = a if i < n_correct else b
+                        c = coefficient(counts[i], weights[i] / total, advantage, distinct, cap)
+                        m[i] += (1 - beta1) * c
+                        root[i] = np.sqrt(root[i] ** 2 + (1 - beta2) * (c * c))
+            else:
+                for i in range(lo, hi):
+                    advantage, p = a if i < n_correct else b, weights[i] / total
+                    c = coefficient(counts[i], p, advantage, distinct, cap)
+                    g = p * (c - common) if surrogate == PROBABILITY else c - p * common
+                    if regular:
+                        log_p = logits[i] - log_total
+                        g -= entropy_bonus * p * (log_p - mean_log)
+                        g -= kl * p * (log_p - log_start[i] - divergence)
+                    if optimizer == SGD:
+                        change[i - lo] = lr * g
+                    else:
+                        m[i] += (1 - beta1) * g
+                        root[i] = np.sqrt(root[i] ** 2 + (1 - beta2) * (g * g))
+            if optimizer != SGD:
+                advance(m[lo:hi], root[lo:hi], change, rate, correction, eps, beta1, root_decay)
+            if optimizer == ADAMW:
+                for i in range(lo, hi):
+                    change[i - lo] -= lr * decay * logits[i]
+            huge += move(change, z, w)
+            sums[block] = accumulate(weights, inside, before, block)
+        if huge or step % REFRESH == 0:
+            shift = reweigh(logits, weights, n)
+            for block in range(len(sums)):
+                sums[block] = accumulate(weights, inside, before, block)
+        total = sums.sum()
+
+        kept = 0.0
+        for i in range(n_correct):
+            kept += weights[i] if counts[i] == 0 else 0.0
+        counts[:] = 0
+        groups += 1
+        note(window, missed, kept / total, focal[K], 0 < K < N)
+        if step % every == 0 or step == steps:
+            row = trace[record]
+            measure(row, everyone, n, weights, logits, shift, total, start, n_correct, none)
+            close_window(row, step, window, groups)
+            groups, record = 0, record + 1
+
+
+@jit
+def coefficient(count, p, advantage, distinct, cap):  # type: ignore[no-untyped-def]
+    """Of an action: its draws, or 1 if distinct, times advantage and response weight."""
+    if count == 0:
+        return 0.0
+    c = advantage if distinct else count * advantage
+    return c * min(1 / p, cap) if cap != 0.0 else c
+
+
+@jit
+def common_part(  # type: ignore[no-untyped-def]
+    counts, weights, total, n, n_correct, N, K, a, b, surrogate, distinct, cap
+):
+    """What the softmax takes from every action: the sum of its coefficients c, or of c p.
+
+    A sum that is zero but for rounding counts as zero.
+    """
+    if surrogate == RATIO and not distinct and cap == 0.0:
+        whole, size = K * a + (N - K) * b, K * abs(a) + (N - K) * abs(b)
+        return whole if abs(whole) > ROUNDING * size else 0.0
+    whole, size = 0.0, 0.0
+    for i in range(n):
+        if counts[i] > 0:
+            advantage, p = a if i < n_correct else b, weights[i] / total
+            c = coefficient(counts[i], p, advantage, distinct, cap)
+            if surrogate == PROBABILITY:
+                c *= p
+            whole += c
+            size += abs(c)
+    return whole if abs(whole) > ROUNDING * size else 0.0
+
+
+@jit
+def mean_logs(weights, logits, total, log_total, log_start, n):  # type: ignore[no-untyped-def]
+    """Mean log-probability, and mean log-ratio to the initial policy, under the policy."""
+    mean_log, divergence = 0.0, 0.0
+    for i in range(n):
+        p, log_p = weights[i] / total, logits[i] - log_total
+        mean_log += p * log_p
+        divergence += p * (log_p - log_start[i])
+    return mean_log, divergence
+
+
+@jit
+def reweigh(logits, weights, n):  # type: ignore[no-untyped-def]
+    """Weights afresh from the logits; returns the shift, their largest."""
+    shift = logits[:n].max()
+    for i in range(n):
+        weights[i] = np.exp(logits[i] - shift)
+    return shift

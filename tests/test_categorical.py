@@ -1,0 +1,207 @@
+"""The categorical simulator: against its plain twin, the paper's numbers and the closed forms."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from calibrated import assert_bernoulli, assert_mean
+from naive import categorical as naive
+from tailmiss import RULES, mixed_group_prob, response_weight, tail_miss_prob
+from tailmiss.redistribution import expected_mass_change
+from tailmiss.sims import CategoricalConfig, simulate_categorical
+from tailmiss.sims import _categorical_kernel as kernel
+from tailmiss.sims import _categorical_moving as moving
+from tailmiss.sims._inverse_cdf import BLOCK
+
+SMALL = CategoricalConfig(
+    n_actions=300, n_correct=40, correct_logit=1.0, anchor_logit=2.0, group_size=16,
+    steps=20, record_every=6,
+)  # fmt: skip
+
+
+def assert_same(config: CategoricalConfig, seed: int, block: int | None = None) -> None:
+    """Fast and plain simulator from the same uniforms: same records and logits, to rounding."""
+    run = simulate_categorical(config, rng=seed)
+    records, logits = naive.simulate(config, np.random.default_rng(seed), block)
+    np.testing.assert_allclose(run.logits, logits, rtol=0, atol=1e-12)
+    frame = run.frame()
+    assert len(frame) == len(records)
+    for name in frame:
+        plain = np.array([one[name] for one in records])
+        np.testing.assert_allclose(frame[name], plain, rtol=1e-10, atol=1e-13, err_msg=name)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("surrogate", ["ratio", "probability"])
+@pytest.mark.parametrize("distinct", [False, True])
+def test_every_option_equals_the_plain_definition(rule, surrogate, distinct):
+    every = itertools.product((0, 1), ("adam", "adamw", "sgd"), (None, 5.0, np.inf))
+    for gamma, optimizer, cap in every:
+        config = dataclasses.replace(
+            SMALL, rule=rule, gamma=gamma, optimizer=optimizer, surrogate=surrogate,
+            distinct=distinct, response_weight_cap=cap,
+            learning_rate=0.01 if optimizer == "sgd" else 0.05,
+        )  # fmt: skip
+        assert_same(config, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "block"),
+    [
+        ({"n_actions": 20_000, "n_correct": 1500, "group_size": 8, "steps": 500}, None),
+        ({"n_actions": 3000, "n_correct": 700, "group_size": 64, "steps": 500}, BLOCK),
+        ({"n_actions": 2000, "n_correct": 131, "group_size": 2000, "steps": 150}, BLOCK),
+        ({"beta1": 0.99, "steps": 900}, None),
+        ({"beta1": 0.9, "beta2": 0.8}, None),
+        ({"learning_rate": 0.9, "steps": 300}, None),
+        ({"learning_rate": 0.0}, None),
+        ({"eps": 1e-16, "surrogate": "probability"}, None),
+        ({"entropy_bonus": 0.3, "kl": 0.2}, None),
+        ({"entropy_bonus": 0.3, "optimizer": "sgd", "learning_rate": 5.0}, None),
+        ({"kl": 2.0, "surrogate": "probability", "group_size": 400}, None),
+        ({"rule": "grpo", "rule_options": {"ddof": 1, "eps": 1e-6}}, None),
+        ({"rule": "passk", "rule_options": {"k": 4}, "optimizer": "adamw"}, None),
+        ({"group_size": 1, "rule": "reinforce"}, None),
+        ({"n_actions": 2, "n_correct": 1, "group_size": 3}, None),
+        ({"n_correct": 299}, None),
+    ],
+)
+def test_every_loop_equals_the_plain_definition(change, block):
+    """Few and many draws, resting and returning actions, large steps, regularisers."""
+    assert_same(dataclasses.replace(SMALL, **change), 5, block)
+
+
+def test_any_initial_policy(rng):
+    for n in (7, 300, 700):
+        logits = rng.normal(0, 3, n)
+        config = dataclasses.replace(SMALL, n_actions=n, n_correct=3, logits=logits, steps=200)
+        assert_same(config, 1, BLOCK)
+
+
+def test_an_action_of_probability_zero_is_never_drawn():
+    logits = np.zeros(2000)
+    logits[1::2] = -2000.0
+    for N in (4, 2000):
+        run = simulate_categorical(
+            CategoricalConfig(2000, 100, logits=logits, group_size=N, steps=30), rng=0
+        )
+        assert (run.logits[1::2] == -2000.0).all()
+        assert (run.policy[1::2] == 0.0).all()
+
+
+def test_both_loops_agree_at_the_papers_size(monkeypatch):
+    """N = 2048 with 128,000 actions: most of them move, rest and return within 400 steps."""
+    config = CategoricalConfig(group_size=2048, steps=400, gamma=1)
+    sparse = simulate_categorical(config, rng=2)
+    monkeypatch.setattr(moving, "follows_few", lambda *_: False)
+    dense = simulate_categorical(config, rng=2)
+    np.testing.assert_allclose(sparse.logits, dense.logits, rtol=0, atol=1e-12)
+    for name in dense.frame():
+        np.testing.assert_allclose(sparse.frame()[name], dense.frame()[name], rtol=1e-9, atol=1e-12)
+
+
+def test_initial_policy_is_the_papers():
+    run = simulate_categorical(CategoricalConfig(steps=1, group_size=1), rng=0)
+    assert run.q_pos[0] == pytest.approx(0.63008, abs=5e-6)
+    assert run.entropy[0] == pytest.approx(10.78, abs=5e-3)
+    start = naive.softmax(CategoricalConfig().initial_logits())
+    assert start[0] == pytest.approx(4.653e-4, rel=1e-4)
+    assert start[1] == pytest.approx(6.297e-5, rel=1e-4)
+    assert (run.retained_mass[0], run.improved_share[0], run.worst_drop[0]) == (1.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("N", "q_pos", "retained"), [(2, 0.6325, 0.994), (8, 0.652, 0.965), (64, 0.7485, 0.966)]
+)
+def test_ratio_surrogate_with_adam_gives_the_known_end_points(N, q_pos, retained):
+    """From a NumPy run with one seed; five of our seed-to-seed standard deviations either way."""
+    ends = [simulate_categorical(CategoricalConfig(group_size=N), rng=i).frame() for i in range(6)]
+    for name, known in (("q_pos", q_pos), ("retained_mass", retained)):
+        values = np.array([end[name].iloc[-1] for end in ends])
+        assert abs(values.mean() - known) <= 5 * values.std(ddof=1) + 5e-4
+
+
+def test_response_weight_is_the_package_one(rng):
+    p = rng.dirichlet(np.ones(50))
+    for N in (1, 8, 4096):
+        kernel_weight = [kernel.coefficient(1, pi, 1 / N, False, np.inf) for pi in p]
+        np.testing.assert_allclose(kernel_weight, response_weight(np.log(p), N), rtol=1e-12)
+
+
+def first_steps(config: CategoricalConfig, trials: int, rng) -> tuple[np.ndarray, ...]:
+    """Over many first steps: mixed, the leaf's logit moved, unsampled mass and its change."""
+
+    def one(stream):
+        run = simulate_categorical(config, rng=stream)
+        mixed, missed = run.mixed_share[-1], run.unsampled_mass[-1]
+        return mixed, run.logits[1] != config.correct_logit, missed, run.unsampled_change[-1]
+
+    with ThreadPoolExecutor(2) as pool:
+        return tuple(np.array(list(pool.map(one, rng.spawn(trials)))).T)
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "distinct", "gamma"), [("ratio", False, 1), ("probability", True, 0)]
+)
+def test_first_steps_count_what_the_closed_forms_say(rng, surrogate, distinct, gamma):
+    config = CategoricalConfig(
+        n_actions=60, n_correct=12, correct_logit=1.0, anchor_logit=3.0, group_size=6, steps=1,
+        optimizer="sgd", learning_rate=1e-5, surrogate=surrogate, distinct=distinct, gamma=gamma,
+    )  # fmt: skip
+    p, good = naive.softmax(config.initial_logits()), np.arange(60) < 12
+    N, trials = config.group_size, 5000
+    mixed, moved, missed, change = first_steps(config, trials, rng)
+    assert_bernoulli(
+        int(mixed.sum()), trials, float(mixed_group_prob(N, p[good].sum())), detects=0.04
+    )
+    assert_mean(missed, float(p[good] @ (1 - p[good]) ** N), detects=0.015)
+    expected = expected_mass_change(
+        p, good, N, eta=config.learning_rate, rule="centered", gamma=gamma, surrogate=surrogate
+    )
+    exact = float(expected.delta_unsampled_pos) / config.learning_rate
+    assert_mean(change / config.learning_rate, exact, detects=0.25 * abs(exact))
+    if surrogate == "ratio":  # an action that was not drawn does not move
+        tail_missed = int(((mixed == 1) & (moved == 0)).sum())
+        chance = float(tail_miss_prob(N, p[good].sum(), p[1]))
+        assert_bernoulli(tail_missed, trials, chance, detects=0.06)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("n_actions", 1), ("n_correct", 0), ("n_correct", 300), ("n_correct", 2.5),
+        ("anchor_logit", np.inf), ("correct_logit", np.nan), ("incorrect_logit", "x"),
+        ("logits", [1.0, 2.0]), ("logits", np.full(300, np.nan)), ("group_size", 0),
+        ("rule", "ppo"), ("gamma", -1), ("steps", 0), ("learning_rate", -1e-3),
+        ("learning_rate", np.inf), ("optimizer", "lion"), ("beta1", 1.0), ("beta2", -0.1),
+        ("eps", 0.0), ("weight_decay", -1), ("surrogate", "ppo"), ("distinct", "yes"),
+        ("response_weight_cap", 0.0), ("response_weight_cap", -1.0), ("entropy_bonus", -1),
+        ("kl", np.nan), ("record_every", 0),
+    ],
+)  # fmt: skip
+def test_a_bad_field_is_named(field, value):
+    with pytest.raises(ValueError, match=field):
+        simulate_categorical(dataclasses.replace(SMALL, **{field: value}), rng=0)
+
+
+def test_options_of_the_rule_are_checked():
+    with pytest.raises(ValueError, match="no option 'k'"):
+        simulate_categorical(dataclasses.replace(SMALL, rule_options={"k": 2}), rng=0)
+
+
+def test_same_seed_same_run_also_in_threads():
+    config = dataclasses.replace(SMALL, steps=50)
+    alone = simulate_categorical(config, rng=7)
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda seed: simulate_categorical(config, rng=seed), [7] * 8))
+    for run in together:
+        assert run.frame().equals(alone.frame())
+        assert np.array_equal(run.logits, alone.logits)
+    other = simulate_categorical(config, rng=8)
+    assert not np.array_equal(other.logits, alone.logits)
+    assert alone.steps.tolist() == [0, 6, 12, 18, 24, 30, 36, 42, 48, 50]
