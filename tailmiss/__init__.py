@@ -1,6 +1,7 @@
 """tailmiss: when a group-relative update forgets rare correct answers, and what to do about it."""
 
 from .advantages import RULES, advantage_table, learning_rate_multiplier, weight_function
+from .audit import audit
 from .estimate import Estimate, MeanEstimate
 from .passk import (
     g_pass_at_k,
@@ -12,6 +13,7 @@ from .passk import (
     pass_hat_k,
     posterior_pass_at_k,
 )
+from .prompts import PromptPopulation, mixed_share, tail_miss_share
 from .redistribution import (
     ExpectedMassChange,
     MassChange,
@@ -39,8 +41,10 @@ __all__ = [
     "ExpectedMassChange",
     "MassChange",
     "MeanEstimate",
+    "PromptPopulation",
     "Rollouts",
     "advantage_table",
+    "audit",
     "concentration_zone",
     "covering_group_size",
     "expected_baseline",
@@ -57,6 +61,7 @@ __all__ = [
     "mg_pass_at_k",
     "miss_prob",
     "mixed_group_prob",
+    "mixed_share",
     "pass_at_k",
     "pass_at_k_variance",
     "pass_hat_k",
@@ -64,6 +69,7 @@ __all__ = [
     "read_rollouts",
     "response_weight",
     "tail_miss_prob",
+    "tail_miss_share",
     "variance_ratio",
     "weight_function",
     "worst_group_size",

@@ -158,8 +158,12 @@ def expected_unsampled_correct_mass(
     counts, n = _correct_counts(answers, correct)
     if not counts.size:
         return np.where(n - 1 < N, np.nan, 0.0)
-    left = log_all_wrong_prob(n - 1, counts[:, *[None] * N.ndim] - 1, N)
-    return np.tensordot(counts / n, np.exp(left), axes=(0, 0))
+    return unsampled_mass(n, counts[:, *[None] * N.ndim], N).sum(axis=0)
+
+
+def unsampled_mass(n: ArrayLike, x: NDArray[np.int64], N: ArrayLike) -> NDArray[np.float64]:
+    r"""Unbiased estimate of :math:`p (1-p)^N` for an answer given x >= 1 times in n rollouts."""
+    return x / n * np.exp(log_all_wrong_prob(np.subtract(n, 1), x - 1, N))
 
 
 def _correct_counts(

@@ -8,8 +8,8 @@ from math import comb, floor
 
 import numpy as np
 import pytest
-from calibrated import assert_bernoulli, assert_mean
 
+from calibrated import assert_bernoulli, assert_mean
 from tailmiss import passk
 from tailmiss.advantages import advantage_table
 from tailmiss.bootstrap import mean_over_problems
@@ -52,7 +52,7 @@ def test_all_measures_equal_counting_subsets():
 
 
 def test_pass_at_k_against_integers_up_to_100_000():
-    n = sorted({int(a) for a in np.geomspace(2, 100_000, 40)})
+    n = sorted({int(a) for a in np.geomspace(2, 100_000, 25)})
     cases = [
         (a, c, k)
         for a in n
@@ -61,7 +61,7 @@ def test_pass_at_k_against_integers_up_to_100_000():
         if 0 <= c <= a and 1 <= k <= a and min(c, k) <= 40_000
     ]
     big = [case for case in cases if min(case[1], case[2]) > 400]
-    cases = [case for case in cases if min(case[1], case[2]) <= 400] + big[:: len(big) // 60]
+    cases = [case for case in cases if min(case[1], case[2]) <= 400] + big[:: len(big) // 25]
     cases += [(100_000, 1, 10), (100_000, 33_333, 20_000), (100_000, 7, 99_000), (2048, 3, 1024)]
     got = passk.pass_at_k(*np.array(cases).T)
     hat = passk.pass_hat_k(*np.array([(n, n - c, k) for n, c, k in cases]).T)
@@ -70,7 +70,7 @@ def test_pass_at_k_against_integers_up_to_100_000():
         assert relative_error(value, 1 - truth) <= 1e-12, (n_, c_, k_)
         if truth > Fraction(1, 10**290):
             assert relative_error(all_wrong, truth) <= 1e-12, (n_, c_, k_)
-    assert len(cases) > 800
+    assert len(cases) > 500
 
 
 def test_log_all_wrong_prob_keeps_digits_where_the_probability_underflows():
@@ -181,14 +181,14 @@ def test_estimates_are_unbiased_and_the_plug_in_is_not(rng):
 
 
 def test_interval_over_problems_covers_at_its_rate(rng):
-    trials, problems, n, k = 3000, 120, 16, 4
+    trials, problems, n, k = 1200, 120, 16, 4
     truth = 1 - np.prod([(2.0 + i) / (3.0 + i) for i in range(k)])
     covered = 0
     for _ in range(trials):
         c = rng.binomial(n, rng.beta(1.0, 2.0, size=problems))
         interval = passk.mean_pass_at_k([n] * problems, c, k, resamples=400, rng=rng)
         covered += interval.low <= truth <= interval.high
-    assert_bernoulli(covered, trials, 0.942, detects=0.05)
+    assert_bernoulli(covered, trials, 0.942, detects=0.08)
 
 
 def test_interval_is_reproducible_and_ordered(rng):

@@ -27,7 +27,7 @@ def write(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(("file", "view"), VIEWS, ids="/".join)
+@pytest.mark.parametrize(("file", "view"), VIEWS, ids=["/".join(v) for v in VIEWS])
 def test_real_files_give_the_true_counts(file, view):
     truth = TRUTH[file]["views"][view]
     got = read_rollouts(REAL / file, **OPTIONS.get((file, view), {}))

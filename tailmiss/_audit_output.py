@@ -1,0 +1,198 @@
+"""An audit as JSON, as a table and as sentences."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .audit import Audit, Row
+
+
+def as_dict(audit: Audit) -> dict[str, Any]:
+    """One object of plain values; NaN becomes None."""
+    result: dict[str, Any] = {
+        "source": audit.source,
+        "format": audit.format,
+        "prompts": audit.prompts,
+        "groups": audit.groups,
+        "rollouts": audit.rollouts,
+        "scored": audit.scored,
+        "correct": audit.correct,
+        "rollouts_per_group": dict(zip(("smallest", "median", "largest"), audit.n, strict=True)),
+        "success_rate": audit.success_rate,
+        "pass_at_k": _rows(audit.pass_at_k, "value"),
+        "pass_hat_k": _rows(audit.pass_hat_k, "value"),
+        "mixed_share": _rows(audit.mixed_share, "unbiased", naive=True),
+        "tail_miss": {f"{rho:g}": _rows(r, "unbiased") for rho, r in audit.tail_miss.items()},
+        "unseen_correct_mass": audit.answers.unseen_mass if audit.answers else None,
+        "answers": asdict(audit.answers) if audit.answers else None,
+        "population": None,
+        "regime": None,
+        "gradient": None,
+        "columns": audit.columns,
+        "threshold": audit.threshold,
+        "warnings": list(audit.warnings),
+    }
+    if audit.answers:
+        result["answers"]["unsampled"] = {
+            str(N): {"value": value, "prompts": prompts}
+            for N, (value, prompts) in audit.answers.unsampled.items()
+        }
+    if population := audit.population:
+        names = ("alpha", "beta", "zero", "one", "mean_rate", "log_likelihood")
+        result["population"] = {name: getattr(population, name) for name in names}
+    if audit.regime:
+        result["regime"] = asdict(audit.regime) | {"cost": audit.regime.cost}
+    if gradient := audit.gradient:
+        result["gradient"] = {
+            "group_size": gradient.group_size,
+            "edges": gradient.edges,
+            "prompts": gradient.prompts,
+            "shares": [
+                {"rule": rule, "gamma": gamma, "shares": shares}
+                for (rule, gamma), shares in gradient.shares.items()
+            ],
+            "learning_rate": {f"{g:g}": v for g, v in gradient.learning_rate.items()},
+            "learning_rate_uniform": {f"{g:g}": v for g, v in gradient.uniform.items()},
+        }
+    if audit.by_step:
+        result["by_step"] = {step: as_dict(part) for step, part in audit.by_step.items()}
+    clean = _clean(result)
+    assert isinstance(clean, dict)
+    return clean
+
+
+def _rows(rows: dict[int, Row], name: str, *, naive: bool = False) -> dict[str, Any]:
+    result = {}
+    for at, row in rows.items():
+        values = asdict(row)
+        values = {name: values.pop("value"), **values}
+        if not naive:
+            del values["naive"]
+        result[str(at)] = values
+    return result
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _clean(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_clean(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def as_frame(audit: Audit) -> Any:
+    """One row for each number at one k or N, for the whole and for each step."""
+    import pandas as pd
+
+    records = []
+    for step, part in {"": audit, **audit.by_step}.items():
+        tables = [
+            ("pass_at_k", math.nan, part.pass_at_k),
+            ("pass_hat_k", math.nan, part.pass_hat_k),
+            ("mixed_share", math.nan, part.mixed_share),
+            *(("tail_miss", rho, rows) for rho, rows in part.tail_miss.items()),
+        ]
+        records += [
+            {"step": step, "quantity": quantity, "rho": rho, "at": at, **asdict(row)}
+            for quantity, rho, rows in tables
+            for at, row in rows.items()
+        ]
+    return pd.DataFrame(records)
+
+
+def as_sentences(audit: Audit) -> list[str]:
+    """The findings, the group size first."""
+    lines = []
+    if audit.regime and audit.regime.group_size in audit.mixed_share:
+        lines += _about_group_size(audit)
+    else:
+        lines.append("Nothing is said of the group size: no population could be fitted.")
+    ks = [k for k, row in audit.pass_at_k.items() if row.prompts]
+    shown = ", ".join(f"pass@{k} {_with_interval(audit.pass_at_k[k])}" for k in (ks[0], ks[-1]))
+    lines.append(
+        f"{audit.correct} of {audit.scored} scored rollouts succeed ({audit.success_rate:.1%});"
+        f" averaged over prompts {shown}."
+    )
+    if answers := audit.answers:
+        lines.append(
+            f"{answers.distinct_correct} distinct correct answers, {answers.singletons} of them"
+            f" seen once: the next rollout is a correct answer not seen yet with chance"
+            f" {answers.unseen_mass:.2%} (Good-Turing); the most common answer is correct for"
+            f" {answers.majority_correct:.0%} of prompts."
+        )
+    if audit.gradient:
+        lines += _about_focal(audit)
+    lines.append(_about_assumptions(audit))
+    return lines
+
+
+def _with_interval(row: Row) -> str:
+    if math.isnan(row.low):
+        return f"{row.value:.3f}"
+    return f"{row.value:.3f} [{row.low:.3f}, {row.high:.3f}]"
+
+
+def _about_group_size(audit: Audit) -> list[str]:
+    where = audit.regime
+    assert where is not None
+    row = audit.mixed_share[where.group_size]
+    share = row.value if row.prompts else row.fitted
+    how = "" if row.prompts else " (from the fitted population)"
+    lines = [
+        f"Group size {where.group_size}: {share:.1%} of groups are mixed and carry a"
+        f" signal{how}; the mean success rate alone would suggest {row.naive:.1%}."
+    ]
+    meaning = {
+        "inactive": "most groups carry no signal yet",
+        "concentration zone": "groups are active and tend to miss rare correct answers",
+        "covering": "groups are large enough to hold rare correct answers",
+    }[where.place]
+    lines.append(
+        f"It lies in the {where.place} region: {meaning}. For correct answers that are"
+        f" {where.rho:.0%} of the correct mass, {where.tail_miss:.1%} of groups are mixed and miss"
+        f" them; the worst size is N = {where.worst} ({where.peak:.1%})."
+    )
+    if where.leaves:
+        lines.append(
+            f"The zone (at least half of that) spans N = {where.first} to {where.last}; the first"
+            f" size past it is {where.leaves}, {where.cost:.3g} times the rollouts of now."
+        )
+    else:
+        lines.append(f"The zone starts at N = {where.first} and reaches past 65,536.")
+    return lines
+
+
+def _about_focal(audit: Audit) -> list[str]:
+    gradient = audit.gradient
+    assert gradient is not None
+    rule = next(iter(gradient.shares))[0]
+    plain = gradient.shares.get((rule, 0.0))
+    gammas = [g for r, g in gradient.shares if r == rule and g > 0]
+    if plain is None or not gammas:
+        return []
+    gamma = 0.5 if 0.5 in gammas else gammas[0]
+    focal = gradient.shares[rule, gamma]
+    return [
+        f"F-GRPO with gamma {gamma:g} would move the share of the expected update that goes to"
+        f" prompts below {gradient.edges[1]:.0%} success from {plain[0]:.1%} to {focal[0]:.1%}, and"
+        f" from {plain[-1]:.1%} to {focal[-1]:.1%} above {gradient.edges[-2]:.0%}; on these prompts"
+        f" it shrinks advantages as a learning rate times {gradient.learning_rate[gamma]:.3f} would"
+        f" (the papers' figure for evenly spread prompts is {gradient.uniform[gamma]:.3f})."
+    ]
+
+
+def _about_assumptions(audit: Audit) -> str:
+    if audit.population is None:
+        return "All numbers are unbiased estimates from the rollouts; nothing is modelled."
+    return (
+        f"Up to {audit.n[2]} rollouts a prompt the numbers are unbiased estimates; past that, and"
+        " for the region, they come from a fitted population (Beta with masses at 0 and 1:"
+        f" alpha {audit.population.alpha:.3g}, beta {audit.population.beta:.3g},"
+        f" {audit.population.zero:.1%} never and {audit.population.one:.1%} always solved)."
+        " The rare share is an assumption, not a measurement."
+    )

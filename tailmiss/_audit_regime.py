@@ -1,0 +1,134 @@
+"""Where a group size lies on the tail-miss curve, and which prompts its updates serve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .advantages import advantage_table, learning_rate_multiplier, weight_function
+from .prompts import PromptPopulation
+
+LEVEL = 0.5
+LARGEST = 2**16
+EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Where the group size in use lies, for the rare share `rho` of the correct mass.
+
+    The zone holds the group sizes whose tail-miss probability, averaged over prompts, is at least
+    half of its peak. `leaves` is the first one past it, 0 where that is above 65,536.
+    """
+
+    group_size: int
+    rho: float
+    tail_miss: float
+    worst: int
+    peak: float
+    first: int
+    last: int
+    leaves: int
+    place: str
+
+    @property
+    def cost(self) -> float:
+        """Rollouts at the size that leaves the zone, for each one now."""
+        return self.leaves / self.group_size
+
+
+def regime(population: PromptPopulation, group_size: int, rho: float) -> Regime:
+    """Place a group size on the curve: inactive, concentration zone or covering."""
+    sizes = np.unique(np.append(np.geomspace(1, LARGEST, 400).astype(int), group_size))
+    curve = np.asarray(population.tail_miss_prob(sizes, rho))
+    peak = int(np.argmax(curve))
+    inside = np.flatnonzero(curve >= LEVEL * curve[peak])
+    first, last = int(sizes[inside[0]]), int(sizes[inside[-1]])
+    leaves = 0
+    if last < sizes[-1]:
+        low, high = last, int(sizes[inside[-1] + 1])
+        while high - low > 1:
+            middle = (low + high) // 2
+            if population.tail_miss_prob(middle, rho) >= LEVEL * curve[peak]:
+                low = middle
+            else:
+                high = middle
+        last, leaves = low, high
+    place = "concentration zone"
+    if group_size < first:
+        place = "inactive"
+    elif group_size > last:
+        place = "covering"
+    value = float(curve[np.searchsorted(sizes, group_size)])
+    worst = int(sizes[peak])
+    return Regime(group_size, rho, value, worst, float(curve[peak]), first, last, leaves, place)
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """Shares of the expected update by difficulty, at the group size in use.
+
+    `shares` has for each (rule, gamma) one share for each bin of success rate between `edges`: of
+    w_N(p) p (1-p), the weight of the prompt times how far its success moves with its log-odds.
+    `learning_rate` is the mean absolute advantage with the focal weight over the one without, for
+    each gamma over this population, under the first rule; `uniform` is the papers' m_gamma.
+    """
+
+    group_size: int
+    edges: tuple[float, ...]
+    shares: dict[tuple[str, float], tuple[float, ...]]
+    prompts: tuple[float, ...]
+    learning_rate: dict[float, float]
+    uniform: dict[float, float]
+
+
+def gradient_shares(
+    population: PromptPopulation | None,
+    group_size: int,
+    rules: Sequence[str],
+    gammas: Sequence[float],
+) -> Gradient | None:
+    """What each rule and focal exponent does with this population; None without one."""
+    if population is None or group_size < 2:
+        return None
+    middle = (np.arange(2000) + 0.5) / 2000
+    mass = _masses(population, middle)
+    coarse = np.linspace(0, 1, 101)
+    bins = np.searchsorted(EDGES, middle) - 1
+    shares = {}
+    for rule in rules:
+        for gamma in gammas:
+            weight = weight_function(rule, group_size, coarse, gamma=gamma) * coarse * (1 - coarse)
+            update = mass * np.interp(middle, coarse, weight)
+            total = np.bincount(bins, update, len(EDGES) - 1)
+            shares[rule, float(gamma)] = tuple((total / total.sum()).tolist())
+    prompts = np.bincount(bins, mass, len(EDGES) - 1)
+    prompts[[0, -1]] += population.zero, population.one
+    strength = {g: _strength(population, group_size, rules[0], g) for g in (0.0, *gammas)}
+    return Gradient(
+        group_size,
+        EDGES,
+        shares,
+        tuple(prompts.tolist()),
+        {float(g): strength[g] / strength[0.0] for g in gammas},
+        {float(g): float(learning_rate_multiplier(g)) for g in gammas},
+    )
+
+
+def _masses(population: PromptPopulation, middle: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of prompts of the Beta part in equal bins around the given rates."""
+    from scipy.stats import beta
+
+    edges = np.linspace(0, 1, middle.size + 1)
+    rest = 1 - population.zero - population.one
+    return rest * np.diff(beta.cdf(edges, population.alpha, population.beta))
+
+
+def _strength(population: PromptPopulation, N: int, rule: str, gamma: float) -> float:
+    """Mean absolute advantage over prompts and groups."""
+    correct, wrong = advantage_table(rule, N, gamma=gamma)
+    K = np.arange(N + 1)
+    return float(population.expected_counts(N) @ (K * abs(correct) + (N - K) * abs(wrong))) / N

@@ -1,0 +1,327 @@
+"""The report on a rollout table: what the groups show, and what they miss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _validate as check
+from ._audit_answers import Answers, summarise_answers
+from ._audit_regime import Gradient, Regime, gradient_shares, regime
+from ._rng import RNG
+from .bootstrap import MeanOverProblems, mean_over_problems
+from .passk import pass_at_k, pass_hat_k
+from .prompts import PromptPopulation, mixed_share, tail_miss_share
+from .rollouts import Rollouts
+from .tail_miss import mixed_group_prob
+
+Array = NDArray[np.float64]
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number at one k or N: from the rollouts, and from the fitted population.
+
+    `value` is NaN where no prompt has enough rollouts, `fitted` where no population was fitted.
+    """
+
+    value: float
+    low: float
+    high: float
+    prompts: int
+    fitted: float = NAN
+    fitted_low: float = NAN
+    fitted_high: float = NAN
+    naive: float = NAN
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What :func:`audit` found.
+
+    Attributes
+    ----------
+    source, format, columns, threshold, warnings
+        As of the rollouts; warnings also name what the numbers rest on.
+    prompts, groups, rollouts, scored, correct : int
+        Distinct prompts; groups (prompts, or prompts at a step); all rollouts; those with a reward;
+        successes.
+    n : tuple of (smallest, median, largest)
+        Scored rollouts of a group.
+    success_rate : float
+        correct / scored.
+    pass_at_k, pass_hat_k, mixed_share : dict of int to Row
+        By k, and by group size N.
+    tail_miss : dict of float to (dict of int to Row)
+        By rho, then by N: mixed and without a rollout of the rare share rho of the correct mass.
+    population : PromptPopulation or None
+        The fit; None where no prompt has both outcomes.
+    regime : Regime or None
+        Where the group size in use lies.
+    gradient : Gradient or None
+        Shares of the expected update by difficulty, and the learning rate this implies.
+    answers : Answers or None
+        What an answer column adds.
+    by_step : dict of str to Audit
+        The same for each training step.
+    """
+
+    source: str
+    format: str
+    prompts: int
+    groups: int
+    rollouts: int
+    scored: int
+    correct: int
+    n: tuple[int, float, int]
+    success_rate: float
+    pass_at_k: dict[int, Row]
+    pass_hat_k: dict[int, Row]
+    mixed_share: dict[int, Row]
+    tail_miss: dict[float, dict[int, Row]]
+    population: PromptPopulation | None
+    regime: Regime | None
+    gradient: Gradient | None
+    answers: Answers | None
+    columns: dict[str, str | None]
+    threshold: float | None
+    warnings: tuple[str, ...]
+    counts: Array = field(repr=False)
+    by_step: dict[str, Audit] = field(default_factory=dict, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; null where a number rests on nothing."""
+        from ._audit_output import as_dict
+
+        return as_dict(self)
+
+    def to_frame(self) -> Any:
+        """A tidy pandas table: step, quantity, rho, at (k or N), and the numbers of each Row."""
+        from ._audit_output import as_frame
+
+        return as_frame(self)
+
+    def summary(self) -> list[str]:
+        """The findings in plain sentences, the main ones first."""
+        from ._audit_output import as_sentences
+
+        return as_sentences(self)
+
+
+def audit(
+    rollouts: Rollouts | tuple[ArrayLike, ArrayLike],
+    *,
+    group_size: int | None = None,
+    rho: float | Sequence[float] = (0.05, 0.01, 0.1),
+    k: Sequence[int] | None = None,
+    N: Sequence[int] | None = None,
+    rules: Sequence[str] = ("grpo", "rloo", "maxrl"),
+    gamma: Sequence[float] = (0.0, 0.5, 1.0),
+    confidence: float = 0.95,
+    rng: RNG = 0,
+) -> Audit:
+    r"""Audit rollouts: success, mixed groups, missed tails, and what a group size does to them.
+
+    Up to the rollouts at hand every number is unbiased; past them it comes from a fitted population
+    of prompts and is marked so.
+
+    Parameters
+    ----------
+    rollouts : Rollouts, or (n, c)
+        From :func:`tailmiss.read_rollouts`, or counts: rollouts and successes of each prompt.
+    group_size : int >= 2, optional
+        Group size in use; by default the most common number of rollouts in a group.
+    rho : float or sequence in (0, 1)
+        Shares of the correct mass taken as rare; the first decides the regime.
+    k, N : sequence of int, optional
+        Where to evaluate; powers of two by default.
+    rules, gamma : sequences
+        Advantage rules and focal exponents to compare.
+    confidence : float in (0, 1)
+        Of all intervals: over prompts by bootstrap, of the fit by profile likelihood.
+    rng : int, SeedSequence or Generator
+        Source of the bootstrap samples.
+
+    Returns
+    -------
+    Audit
+
+    Raises
+    ------
+    ValueError
+        A group size below 2, a share outside (0, 1), counts out of range.
+
+    Notes
+    -----
+    Equal to the exact fractions of real files to 1e-12 (tests/test_audit.py). Rollouts are never
+    resampled and prompts never pooled: the share of mixed groups is a mean over prompts.
+
+    Examples
+    --------
+    >>> result = audit(([8, 8], [0, 4]), N=[4])
+    >>> round(result.mixed_share[4].value, 4), round(result.mixed_share[4].naive, 4)
+    (0.4857, 0.6797)
+    """
+    if not isinstance(rollouts, Rollouts):
+        rollouts = Rollouts.from_counts(*rollouts)
+    if group_size is not None:
+        group_size = check.whole_number("group_size", group_size, 2)
+    options = {
+        "group_size": group_size,
+        "rho": tuple(np.atleast_1d(check.mass("rho", rho, inclusive=False)).tolist()),
+        "k": None if k is None else [check.whole_number("k", v) for v in k],
+        "N": None if N is None else [check.whole_number("N", v) for v in N],
+        "rules": rules,
+        "gamma": tuple(gamma),
+        "confidence": float(check.mass("confidence", confidence, inclusive=False)),
+        "rng": rng,
+    }
+    whole = _audit(rollouts, options, intervals=True)
+    if rollouts.step is None:
+        return whole
+    steps = list(dict.fromkeys(rollouts.step.tolist()))
+    parts = {
+        str(step): _audit(rollouts.select(np.flatnonzero(rollouts.step == step)), options)
+        for step in steps
+    }
+    return Audit(**{**whole.__dict__, "by_step": parts})
+
+
+def _audit(rollouts: Rollouts, options: Mapping[str, Any], *, intervals: bool = False) -> Audit:
+    n, c = rollouts.n.astype(float), rollouts.c.astype(float)
+    held = n > 0
+    if not held.any():
+        raise ValueError(f"{rollouts.source}: no rollout is scored")
+    warnings = list(rollouts.warnings)
+    population = _population(n[held], c[held], warnings)
+    largest, use = int(n.max()), _group_size(rollouts, options["group_size"])
+    rate = float(c.sum() / n.sum())
+    clusters = rollouts.prompt if rollouts.step is not None else None
+    ends = (int(n[held].min()), float(np.median(n[held])), largest)
+    ks = options["k"] or _powers(1, max(largest, 256), use, ends)
+    sizes = options["N"] or _powers(2, max(largest, 1024), use, ends)
+    average = _averager(n, c, clusters, options)
+
+    def rows(values: Any, at: Iterable[int], fitted: str, *extra: float) -> dict[int, Row]:
+        return {
+            x: _row(
+                average(values, x, *extra), population, fitted, (x, *extra), x > largest, intervals,
+                options["confidence"],
+            )
+            for x in at
+        }  # fmt: skip
+
+    mixed = {
+        x: Row(**{**row.__dict__, "naive": float(mixed_group_prob(x, rate))})
+        for x, row in rows(mixed_share, sizes, "mixed_group_prob").items()
+    }
+    passes = rows(pass_at_k, ks, "pass_at_k")
+    _warn(rollouts, n[held], c[held], passes, warnings)
+    where = None if population is None else regime(population, use, options["rho"][0])
+    share = gradient_shares(population, use, options["rules"], options["gamma"])
+    return Audit(
+        source=rollouts.source,
+        format=rollouts.format,
+        prompts=len(set(rollouts.prompt.tolist())),
+        groups=rollouts.n.size,
+        rollouts=int(rollouts.n.sum() + rollouts.unscored.sum()),
+        scored=int(n.sum()),
+        correct=int(c.sum()),
+        n=ends,
+        success_rate=rate,
+        pass_at_k=passes,
+        pass_hat_k=rows(pass_hat_k, [x for x in ks if x <= largest], "pass_hat_k"),
+        mixed_share=mixed,
+        tail_miss={r: rows(tail_miss_share, sizes, "tail_miss_prob", r) for r in options["rho"]},
+        population=population,
+        regime=where,
+        gradient=share,
+        answers=summarise_answers(rollouts, sizes, warnings),
+        columns=rollouts.columns,
+        threshold=rollouts.threshold,
+        warnings=tuple(warnings),
+        counts=np.stack([n, c]),
+    )
+
+
+def _population(n: Array, c: Array, warnings: list[str]) -> PromptPopulation | None:
+    try:
+        return PromptPopulation.fit(n, c)
+    except ValueError as error:
+        warnings.append(f"no population fitted, so nothing is said past the rollouts: {error}")
+        return None
+
+
+def _group_size(rollouts: Rollouts, given: int | None) -> int:
+    sizes, counts = np.unique(rollouts.n + rollouts.unscored, return_counts=True)
+    return given or int(sizes[np.argmax(counts)])
+
+
+def _powers(low: int, high: int, use: int, ends: tuple[int, float, int]) -> list[int]:
+    powers = {2**i for i in range(high.bit_length()) if low <= 2**i <= high}
+    return sorted(powers | {x for x in (use, ends[0], ends[2]) if x >= low})
+
+
+def _averager(n: Array, c: Array, clusters: Array | None, options: Mapping[str, Any]) -> Any:
+    """Mean over prompts of an estimator, evaluated once for each distinct (n, c)."""
+    pairs, place = np.unique(np.stack([n, c]), axis=1, return_inverse=True)
+
+    def average(estimator: Any, *at: float) -> MeanOverProblems:
+        values = np.atleast_1d(estimator(pairs[0], pairs[1], *at))[place.ravel()]
+        return mean_over_problems(
+            values, clusters=clusters, confidence=options["confidence"], rng=options["rng"]
+        )
+
+    return average
+
+
+def _row(
+    mean: MeanOverProblems,
+    population: PromptPopulation | None,
+    fitted: str,
+    at: tuple[float, ...],
+    beyond: bool,
+    intervals: bool,
+    confidence: float,
+) -> Row:
+    value = low = high = NAN
+    if population is not None:
+        value = float(getattr(population, fitted)(*at))
+        if beyond and intervals and fitted != "tail_miss_prob":
+            low, high = population.interval(
+                lambda p: getattr(p, fitted)(*at), confidence=confidence
+            )
+    return Row(mean.value, mean.low, mean.high, mean.used, value, low, high)
+
+
+def _warn(
+    rollouts: Rollouts, n: Array, c: Array, passes: Mapping[int, Row], warnings: list[str]
+) -> None:
+    if n.min() < n.max():
+        partly = [k for k, row in passes.items() if 0 < row.prompts < n.size]
+        warnings.append(
+            f"prompts have {n.min():g} to {n.max():g} rollouts: a value at k or N above"
+            f" {n.min():g} rests on fewer prompts"
+            + (f" ({passes[partly[-1]].prompts} of {n.size} at k = {partly[-1]})" if partly else "")
+        )
+    if rollouts.identical:
+        warnings.append(
+            f"{rollouts.identical} groups without a signal hold one completion over and over: where"
+            " sampling, not difficulty, is why, a larger group cannot help"
+        )
+    if n.size == 1:
+        warnings.append("one prompt: nothing can be said of other prompts, so there is no interval")
+    elif not c.any() or (c == n).all():
+        kind = "success" if not c.any() else "failure"
+        bound = 1 - 0.05 ** (1 / n.sum())
+        warnings.append(
+            f"no {kind} at all: 0 is what was seen, not proof; the pooled rate may be up to"
+            f" {min(bound, 1.0):.2g} (95%)"
+        )
+    elif n.size < 20:
+        warnings.append(f"only {n.size} prompts: intervals over prompts are rough")
