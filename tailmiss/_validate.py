@@ -63,9 +63,9 @@ def whole(name: str, values: ArrayLike, low: int = 1, *, high: float = 2.0**53) 
     return array
 
 
-def whole_number(name: str, value: Any, low: int = 1) -> int:
-    """One whole number >= low, as int."""
-    array = whole(name, value, low)
+def whole_number(name: str, value: Any, low: int = 1, *, high: float = 2.0**53) -> int:
+    """One whole number in [low, high], as int."""
+    array = whole(name, value, low, high=high)
     if array.ndim:
         raise ValueError(f"{name} must be one number; got shape {array.shape}")
     return int(array)

@@ -39,6 +39,8 @@ from . import _validate as check
 from .passk import log_all_wrong_prob
 from .weights import focal_weight
 
+LARGEST_GROUP = 2**24  # tables indexed by K stay within memory
+
 Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -86,7 +88,7 @@ def advantage_table(rule: str, N: int, *, gamma: float = 0.0, **options: Any) ->
     array([0. , 0.5, 0. ])
     """
     check.one_of("rule", rule, RULES)
-    N = check.whole_number("N", N)
+    N = check.whole_number("N", N, high=LARGEST_GROUP)
     gamma = check.number("gamma", gamma, 0)
     K = np.arange(N + 1.0)
     formula = _FORMULAS[rule]

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _validate as check
 from ._occupancy import group_actions
 from ._rng import RNG, generator
+from .advantages import LARGEST_GROUP
 from .estimate import Estimate, MeanEstimate
 from .redistribution import SURROGATES, GroupSums, MassChange, advantages, first_order
 from .sampled_mass import checked_policy
@@ -211,7 +212,7 @@ def estimate_mass_change(
     True
     """
     p, correct = checked_policy(p, correct)
-    N = check.whole_number("N", N)
+    N = check.whole_number("N", N, high=LARGEST_GROUP)
     check.one_of("surrogate", surrogate, SURROGATES)
     a, b = advantages(N, reward_correct, reward_wrong, rule, gamma, options)
     rate = check.number("eta", eta) / N

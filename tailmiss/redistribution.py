@@ -52,7 +52,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
 from ._occupancy import Actions, binomial, group_actions, pair_sums, single_sums
-from .advantages import advantage_table
+from .advantages import LARGEST_GROUP, advantage_table
 from .sampled_mass import checked_policy
 from .weights import focal_weight
 
@@ -156,6 +156,11 @@ def mass_change(
     sampled = counts > 0
     w = sampled * p if surrogate == "probability" else counts
     a, b = check.real("reward_correct", reward_correct), check.real("reward_wrong", reward_wrong)
+    for name, reward in (("reward_correct", a), ("reward_wrong", b)):
+        if reward.ndim and reward.shape != drawn.shape:
+            raise ValueError(
+                f"{name} must be one number or of shape {drawn.shape}; got {reward.shape}"
+            )
     w_pos, w_neg = w[..., correct], w[..., ~correct]
     unsampled = ~sampled[..., correct]
     p_pos, p_neg = p[correct], p[~correct]
@@ -228,7 +233,7 @@ def expected_mass_change(
     0.0
     """
     p, correct = checked_policy(p, correct)
-    N = check.whole_number("N", N)
+    N = check.whole_number("N", N, high=LARGEST_GROUP)
     check.one_of("surrogate", surrogate, SURROGATES)
     a, b = advantages(N, reward_correct, reward_wrong, rule, gamma, options)
     pos, neg = group_actions(p[correct]), group_actions(p[~correct])

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
 from ._occupancy import group_actions, single_sums
+from .advantages import LARGEST_GROUP
 from .tail_miss import _minority_share, _miss, _mixed
 
 
@@ -48,7 +49,7 @@ def expected_sampled_mass(
     array([0.25, 0.25, 0.  ])
     """
     p, correct = checked_policy(p, correct)
-    N = check.whole_number("N", N)
+    N = check.whole_number("N", N, high=LARGEST_GROUP)
     pos, neg = group_actions(p[correct]), group_actions(p[~correct])
     return (
         single_sums(pos, pos.p[None], 0, N)[1][0],
@@ -147,8 +148,8 @@ def checked_policy(
         raise ValueError(
             f"p and correct must be of one shape (K,); got {p.shape} and {correct.shape}"
         )
-    if correct.dtype != bool and not np.isin(correct, (0, 1)).all():
-        raise ValueError(f"correct must be True or False for each action; got {correct!r}")
+    if correct.dtype != bool:
+        check.whole("correct", correct, 0, high=1)
     if abs(p.sum() - 1) > 1e-6:
         raise ValueError(f"p must sum to 1; got a sum of {p.sum().item()!r}")
     return p / p.sum(), correct.astype(bool)

@@ -296,7 +296,9 @@ def test_actions_can_be_repeated_split_or_impossible(rng):
             r"^p and correct must be of one shape \(K,\); got \(1, 2\) and \(2,\)$",
         ),
         ({"correct": [True]}, r"^p and correct must be of one shape"),
-        ({"correct": [0, 2]}, r"^correct must be True or False"),
+        ({"correct": [0, 2]}, r"^correct must be whole, >= 0 and <= 1; got 2\.0 at index 1$"),
+        ({"correct": ["a", "b"]}, r"^correct must be real numbers; got "),
+        ({"N": 10**9}, r"^N must be whole, >= 1 and <= 1.67772e\+07; got 1000000000\.0$"),
         ({"N": 0}, r"^N must be whole, >= 1; got 0\.0$"),
         ({"N": [2, 3]}, r"^N must be one number; got shape \(2,\)$"),
         ({"surrogate": "log"}, r"^surrogate must be one of 'probability', 'ratio'; got 'log'$"),
@@ -330,6 +332,10 @@ def test_bad_input_is_named(change, message):
         (
             {"counts": [[1, 1], [2, 1]]},
             r"^the sum of counts must be <= group_size \(2\.0\); got 3\.0 at index 1$",
+        ),
+        (
+            {"reward_wrong": [1, 2]},
+            r"^reward_wrong must be one number or of shape \(\); got \(2,\)$",
         ),
         ({"group_size": 0}, r"^group_size must be whole, >= 1; got 0\.0$"),
         ({"surrogate": "log"}, r"^surrogate must be one of"),
