@@ -191,6 +191,70 @@ def _progress() -> Any:
 
 
 @simulate.command(
+    "categorical",
+    epilog="Example: tailmiss simulate categorical --N 2048 --gamma 1 --seed 1 > run.csv",
+)
+def simulate_categorical(
+    n_actions: Annotated[int, typer.Option(help="actions of the softmax")] = 128_000,
+    n_correct: Annotated[int, typer.Option(help="of them correct, the first")] = 10_000,
+    anchor_logit: Annotated[float, typer.Option(help="initial logit of action 0")] = 5.0,
+    correct_logit: Annotated[float, typer.Option(help="of the other correct ones")] = 3.0,
+    incorrect_logit: Annotated[float, typer.Option(help="of the incorrect ones")] = 0.0,
+    logits: Annotated[
+        Path | None, typer.Option(help="file of initial logits, one a line, in place of those")
+    ] = None,
+    group_size: Annotated[int, typer.Option("--group-size", "--N", help="actions drawn, N")] = 8,
+    rule: Annotated[str, typer.Option(help="advantage rule, one of tailmiss.RULES")] = "centered",
+    rule_option: Annotated[
+        list[str] | None, typer.Option(help="an option of the rule, NAME=NUMBER")
+    ] = None,
+    gamma: Annotated[float, typer.Option(help="focal exponent; F-GRPO: 0.5 or 1")] = 0.0,
+    steps: Annotated[int, typer.Option(help="updates")] = 1000,
+    learning_rate: Annotated[float, typer.Option(help="of gradient ascent")] = 1e-2,
+    optimizer: Annotated[str, typer.Option(help="adam, adamw or sgd")] = "adam",
+    beta1: Annotated[float, typer.Option(help="of adam and adamw")] = 0.9,
+    beta2: Annotated[float, typer.Option(help="of adam and adamw")] = 0.999,
+    eps: Annotated[float, typer.Option(help="of adam and adamw")] = 1e-8,
+    weight_decay: Annotated[float, typer.Option(help="of adamw")] = 0.01,
+    surrogate: Annotated[
+        str, typer.Option(help="ratio, as trainers do, or probability, the literal formula")
+    ] = "ratio",
+    distinct: Annotated[bool, typer.Option(help="count a drawn action once")] = False,
+    response_weight_cap: Annotated[
+        float | None, typer.Option(help="largest of ReCo's N w; no weight by default")
+    ] = None,
+    entropy_bonus: Annotated[float, typer.Option(help="times entropy, added")] = 0.0,
+    kl: Annotated[float, typer.Option(help="times KL to the initial policy, subtracted")] = 0.0,
+    record_every: Annotated[int, typer.Option(help="updates between rows")] = 10,
+    seed: Annotated[int, typer.Option(help="seed of everything random", min=0)] = 0,
+) -> None:
+    """A softmax over actions under any rule: success rate, retained correct mass, entropy."""
+    options: dict[str, Any] = dict(locals())
+    import numpy as np
+
+    from .sims import CategoricalConfig, simulate_categorical
+
+    seed = options.pop("seed")
+    options["rule_options"] = dict(map(_setting, options.pop("rule_option") or []))
+    if logits is not None:
+        try:
+            options["logits"] = np.loadtxt(logits, ndmin=1)
+        except ValueError as error:
+            raise ValueError(f"logits: {logits}: {error}") from None
+        options["n_actions"] = len(options["logits"])
+    _csv(simulate_categorical(CategoricalConfig(**options), rng=seed).frame())
+
+
+def _setting(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError(f"rule-option must be NAME=NUMBER; got {text!r}") from None
+    return name, int(number) if number.is_integer() else number
+
+
+@simulate.command(
     "tokens",
     epilog="Example: tailmiss simulate tokens --token-rule variance_ppo --response-weight"
     " --inner-steps 4 --seed 1 > run.csv",

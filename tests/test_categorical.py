@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import itertools
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from calibrated import assert_bernoulli, assert_mean
@@ -205,3 +209,39 @@ def test_same_seed_same_run_also_in_threads():
     other = simulate_categorical(config, rng=8)
     assert not np.array_equal(other.logits, alone.logits)
     assert alone.steps.tolist() == [0, 6, 12, 18, 24, 30, 36, 42, 48, 50]
+
+
+def test_command_prints_the_run(tmp_path):
+    policy = tmp_path / "logits.txt"
+    policy.write_text("1\n2\n0\n-1\n")
+    arguments = (
+        f"simulate categorical --logits {policy} --n-correct 2 --N 6 --rule passk --rule-option k=3"
+        " --gamma 0.5 --steps 9 --record-every 4 --seed 11"
+    )
+    made = tailmiss(arguments)
+    assert made.returncode == 0
+    config = CategoricalConfig(
+        4, 2, logits=[1, 2, 0, -1], group_size=6, rule="passk", rule_options={"k": 3}, gamma=0.5,
+        steps=9, record_every=4,
+    )  # fmt: skip
+    frame = simulate_categorical(config, rng=11).frame()
+    printed = pd.read_csv(io.StringIO(made.stdout))
+    pd.testing.assert_frame_equal(printed, frame, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [("--N 0", "group_size"), ("--optimizer lion", "optimizer"), ("--rule-option k", "rule-option"),
+     ("--logits missing.txt", "missing.txt"), ("--n-correct 128000", "n_correct")],
+)  # fmt: skip
+def test_command_refuses_in_one_line(arguments, named):
+    made = tailmiss(f"simulate categorical --steps 1 {arguments}")
+    assert made.returncode == 2
+    assert made.stdout == ""
+    assert made.stderr.count("\n") == 1
+    assert named in made.stderr
+
+
+def tailmiss(arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tailmiss.cli", *arguments.split()]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
