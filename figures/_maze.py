@@ -28,8 +28,7 @@ def grid(policy: str, setting: dict[str, Any]) -> list[MazeConfig]:
         base = replace(BASES[policy], base_seed=seed, **changes)
         for N in setting["N"]:
             configs += [
-                replace(base, group_size=N, gamma=gamma)
-                for gamma in setting.get("gammas", GAMMAS)
+                replace(base, group_size=N, gamma=gamma) for gamma in setting.get("gammas", GAMMAS)
             ]
             if N == 8 and setting.get("controls", True):
                 configs += [

@@ -41,16 +41,14 @@ class Block(nn.Module):
         """Outputs (P, m, width); the layer's keys and values join its entry of the cache."""
         heads = self.qkv(self.before(x)).unflatten(-1, (-1, self.dim)).transpose(1, 2)
         turned, v = heads.split((self.heads + self.kv_heads, self.kv_heads), 1)
-        a, b = turned.chunk(2, -1)
-        cos, sin = turn
-        turned = torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+        turned = turned * turn[0] + turned.roll(self.dim // 2, -1) * turn[1]
         q, k = turned.split((self.heads, self.kv_heads), 1)
         if layer < len(cache):
             k, v = (torch.cat(pair, 2) for pair in zip(cache[layer], (k, v), strict=True))
         cache[layer : layer + 1] = [(k, v)]
         seen = functional.scaled_dot_product_attention(
             q, k, v, mask, is_causal=mask is None, enable_gqa=self.kv_heads < self.heads
-        )  # fmt: skip
+        )
         x = x + self.out(seen.transpose(1, 2).flatten(-2))
         gate, up = self.gate_up(self.between(x)).chunk(2, -1)
         return x + self.down(functional.silu(gate) * up)
@@ -67,8 +65,9 @@ class Transformer(nn.Module):
         dim = policy.width // policy.heads
         rates = policy.rope_theta ** (-torch.arange(0, dim, 2) / dim)
         angles = torch.arange(length)[:, None] * rates
-        self.register_buffer("cos", angles.cos(), persistent=False)
-        self.register_buffer("sin", angles.sin(), persistent=False)
+        cos, sin = angles.cos(), angles.sin()
+        self.register_buffer("cos", torch.cat((cos, cos), 1), persistent=False)
+        self.register_buffer("sin", torch.cat((-sin, sin), 1), persistent=False)
 
     def forward(
         self, tokens: Tensor, place: Tensor, mask: Tensor | None, cache: Cache, last: int
@@ -120,7 +119,9 @@ def new_learner(config: MazeConfig) -> Learner:
 
 
 def optimiser(model: nn.Module, learning_rate: float, config: MazeConfig) -> torch.optim.Optimizer:
-    """AdamW with zero moments."""
+    """AdamW with zero moments; gradients are kept at zero, so that it moves on without a signal."""
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
     return torch.optim.AdamW(
         model.parameters(), lr=learning_rate, weight_decay=config.weight_decay, fused=True
     )

@@ -41,7 +41,7 @@ class Rollouts:
     counted: NDArray[Any]
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def sample(
     learner: Learner, prompts: NDArray[Any], group_size: int, rng: np.random.Generator
 ) -> Rollouts:

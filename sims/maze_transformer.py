@@ -76,7 +76,7 @@ def descend(learner: Learner, config: MazeConfig) -> None:
     if config.clip_norm > 0:
         nn.utils.clip_grad_norm_(learner.model.parameters(), config.clip_norm)
     learner.optimiser.step()
-    learner.optimiser.zero_grad()
+    learner.optimiser.zero_grad(set_to_none=False)
 
 
 def answer_log_probs(
