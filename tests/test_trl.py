@@ -294,7 +294,9 @@ def test_token_ratio_warns_once_where_it_cannot_act():
 
 def test_a_missing_threshold_stops_at_the_first_partial_reward():
     trainer = make(WeighedGRPO, reward_funcs=runs.length, tailmiss=TailMissConfig())
-    with pytest.raises(ValueError, match=r"threshold is missing: length gave 0\.\d to rollout \d"):
+    with pytest.raises(
+        ValueError, match=r"threshold=...\) is missing: rollout \d has reward 0\.\d"
+    ):
         trainer.train()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -81,7 +82,8 @@ def response_weights(
         raise ValueError(f"cap must be >= 1, or None for no cap; got {cap!r}")
     with torch.no_grad():
         logps = old_logps.to(torch.promote_types(old_logps.dtype, torch.float32))
-        weights = _response_weights(logps, mask.bool(), group_size)
+        evaluate = _response_weights if _groups.readable(logps) else _response_weights_op
+        weights = evaluate(logps, mask.bool(), group_size)
         if cap is not None:
             weights = weights.clamp(max=cap / group_size)
         if self_normalize:
@@ -98,21 +100,22 @@ def _group_mean(weights: Tensor, group_ids: Tensor | Iterable[Any]) -> Tensor:
     return (total[0] / total[1]).index_select(0, slots)
 
 
-# An opaque operator, so that on the host the arithmetic stays NumPy's also under a compiler.
-@torch.library.custom_op("tailmiss::response_weights", mutates_args=())
 def _response_weights(logps: Tensor, mask: Tensor, group_size: int) -> Tensor:
-    length = mask.sum(-1).clamp(min=1)
-    total = torch.where(mask, logps, 0)
+    length, kept = mask.sum(-1).clamp(min=1).to(logps.dtype), torch.where(mask, logps, 0)
     if logps.device.type == "cpu":
-        return torch.from_numpy(
-            response_weight(
-                total.numpy().sum(-1) / length.numpy().astype(total.numpy().dtype), group_size
-            )
-        )
-    return response_weight(total.sum(-1) / length, group_size)
+        with np.errstate(over="ignore"):
+            mean = kept.numpy().sum(-1) / length.numpy()
+            return torch.from_numpy(response_weight(mean, group_size))
+    return response_weight(kept.sum(-1) / length, group_size)
 
 
-@_response_weights.register_fake
+# An opaque operator, so that on the host the arithmetic stays NumPy's also under a compiler.
+_response_weights_op = torch.library.custom_op(
+    "tailmiss::response_weights", _response_weights, mutates_args=()
+)
+
+
+@_response_weights_op.register_fake
 def _(logps, mask, group_size):  # type: ignore[no-untyped-def]
     return logps.new_empty(logps.shape[:1])
 

@@ -1,9 +1,9 @@
 """TRL: a mixin that weighs the advantages of GRPOTrainer or RLOOTrainer.
 
->>> from trl import GRPOConfig, GRPOTrainer                             # doctest: +SKIP
->>> class Trainer(TailMissMixin, GRPOTrainer): pass                     # doctest: +SKIP
->>> focal = TailMissConfig(gamma=0.5, success="accuracy_reward", threshold=1.0)
->>> trainer = Trainer(..., args=GRPOConfig(...), tailmiss=focal)        # doctest: +SKIP
+from trl import GRPOConfig, GRPOTrainer
+class Trainer(TailMissMixin, GRPOTrainer): pass
+focal = TailMissConfig(gamma=0.5, success="accuracy_reward", threshold=1.0)
+Trainer(..., args=GRPOConfig(...), tailmiss=focal).train()
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._outcome import successes
 from .focal import focal_weights, group_metrics
 from .reco import MODES, RATIO_CAP, response_weights, token_coefficients
 
@@ -144,7 +145,8 @@ class TailMissMixin:
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         rewards = super()._calculate_rewards(*args, **kwargs)  # type: ignore[misc]
-        self._success = self._successes(rewards[:, self._success_column].detach())
+        column = rewards[:, self._success_column].detach()
+        self._success = successes(column, self.tailmiss.threshold, "TailMissConfig(threshold=...)")
         return rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
@@ -181,21 +183,6 @@ class TailMissMixin:
                 f" among {', '.join(names)}; got {wanted!r}"
             )
         return names.index(wanted)
-
-    def _successes(self, rewards: Tensor) -> Tensor:
-        unscored = rewards.isnan()
-        threshold = self.tailmiss.threshold
-        if threshold is None:
-            binary = unscored | (rewards == 0) | (rewards == 1)
-            if not bool(binary.all()):
-                row = int((~binary).nonzero()[0])
-                name = self.reward_func_names[self._success_column]
-                raise ValueError(
-                    f"threshold is missing: {name} gave {rewards[row].item():g} to rollout {row},"
-                    " so what counts as correct is unknown; pass TailMissConfig(threshold=...)"
-                )
-            threshold = 1.0
-        return (rewards >= threshold).float().masked_fill(unscored, torch.nan)
 
     def _group_size(self) -> int:
         if self.model.training:

@@ -24,10 +24,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from .focal import focal_weights
+from ._outcome import weighed_grpo
 from .reco import MODES, reco_loss, response_weights, token_coefficients
 
 try:
@@ -88,35 +87,18 @@ def focal_grpo(
             "focal_grpo needs algorithm.use_kl_in_reward=False: success is read off the summed"
             " reward, which would hold the KL penalty"
         )
-    rewards = token_level_rewards.to(torch.promote_types(token_level_rewards.dtype, torch.float32))
-    sums, uids = rewards.sum(-1), np.asarray(index)
-    scored = ~sums.isnan()
-    weights = focal_weights(
-        _success(sums, get("focal_threshold", None)), uids, get("focal_gamma", 0.5)
+    return weighed_grpo(
+        token_level_rewards,
+        response_mask,
+        index,
+        partial(
+            compute_grpo_outcome_advantage,
+            norm_adv_by_std_in_grpo=get("norm_adv_by_std_in_grpo", True),
+        ),
+        gamma=get("focal_gamma", 0.5),
+        threshold=get("focal_threshold", None),
+        setting="algorithm.focal_threshold",
     )
-    plain = rewards.new_zeros(response_mask.shape)
-    plain[scored], _returns = compute_grpo_outcome_advantage(
-        token_level_rewards=rewards[scored],
-        response_mask=response_mask[scored],
-        index=uids[scored.cpu().numpy()],
-        norm_adv_by_std_in_grpo=get("norm_adv_by_std_in_grpo", True),
-    )
-    advantages = plain * weights.unsqueeze(-1)
-    return advantages, advantages
-
-
-def _success(sums: Tensor, threshold: float | None) -> Tensor:
-    unscored = sums.isnan()
-    if threshold is None:
-        binary = unscored | (sums == 0) | (sums == 1)
-        if not bool(binary.all()):
-            row = int((~binary).nonzero()[0])
-            raise ValueError(
-                f"focal_threshold is missing: row {row} has the summed reward {sums[row].item():g},"
-                " so what counts as correct is unknown; set +algorithm.focal_threshold=..."
-            )
-        threshold = 1.0
-    return (sums >= threshold).to(sums.dtype).masked_fill(unscored, torch.nan)
 
 
 def reco_policy_loss(

@@ -111,7 +111,9 @@ def test_an_unscored_row_leaves_its_group_whole():
 def test_thresholds_and_refusals():
     rewards, mask, uids = batch()
     shaped = rewards - 0.25
-    with pytest.raises(ValueError, match=r"focal_threshold is missing: row 0 has .* -1\.25"):
+    with pytest.raises(
+        ValueError, match=r"focal_threshold is missing: rollout 0 has reward -1\.25"
+    ):
         focal_grpo(shaped, mask, uids, algorithm())
     found, _ = focal_grpo(shaped, mask, uids, algorithm(focal_threshold=-0.5))
     expected, _ = focal_grpo(rewards, mask, uids, algorithm())

@@ -1,0 +1,91 @@
+"""SkyRL: the estimator ``focal_grpo`` and ReCo's policy losses.
+
+    import tailmiss.torch.skyrl
+    tailmiss.torch.skyrl.register(gamma=0.5, threshold=1.0)
+
+in the entry point, before ``ray.init`` (SkyRL carries its registries to the workers), then
+``trainer.algorithm.advantage_estimator=focal_grpo`` and ``policy_loss_type=reco``,
+``reco_variance`` or ``reco_response``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from ._outcome import weighed_grpo
+from .reco import reco_loss, response_weights, token_coefficients
+
+
+def register(gamma: float = 0.5, threshold: float | None = None, mode: str = "ppo") -> None:
+    """Register the estimator and the losses; `mode` is one of ``tailmiss.torch.MODES``.
+
+    A rollout is correct if its summed reward is at least the threshold; without one, sums must be 0
+    or 1. SkyRL scales advantages for the loss reduction beforehand, so losses are summed.
+    """
+    from skyrl.backends.skyrl_train.utils import ppo_utils as skyrl
+
+    @skyrl.register_advantage_estimator("focal_grpo")
+    def focal_grpo(
+        token_level_rewards: Tensor,
+        response_mask: Tensor,
+        index: Any,
+        grpo_norm_by_std: bool = True,
+        **_: Any,
+    ) -> tuple[Tensor, Tensor]:
+        return weighed_grpo(
+            token_level_rewards,
+            response_mask,
+            index,
+            partial(skyrl.compute_grpo_outcome_advantage, grpo_norm_by_std=grpo_norm_by_std),
+            gamma=gamma,
+            threshold=threshold,
+            setting="threshold",
+        )
+
+    def loss(
+        log_probs: Tensor,
+        old_log_probs: Tensor,
+        advantages: Tensor,
+        config: Any,
+        loss_mask: Tensor | None = None,
+        rollout_logprobs: Tensor | None = None,
+        *,
+        response: bool,
+        ratio: bool,
+    ) -> tuple[Tensor, dict[str, float]]:
+        mask = log_probs.new_ones(log_probs.shape) if loss_mask is None else loss_mask
+        metrics: dict[str, float] = {}
+        if response:
+            weights = response_weights(old_log_probs, mask, 1)
+            advantages = advantages * weights.unsqueeze(-1)
+            metrics["response_weight"] = weights.mean().item()
+        if not ratio:
+            regular, more = skyrl.ppo_policy_loss(
+                log_probs, old_log_probs, advantages, config, loss_mask, rollout_logprobs
+            )
+            return regular, more | metrics
+        clip = {"mode": mode, "clip_low": config.eps_clip_low, "clip_high": config.eps_clip_high}
+        losses = reco_loss(log_probs, old_log_probs, advantages, **clip)
+        losses, mask, more = skyrl.apply_off_policy_correction(
+            losses, old_log_probs, rollout_logprobs, mask, config.off_policy_correction
+        )
+        used = token_coefficients(log_probs, old_log_probs, advantages, **clip)[mask.bool()]
+        metrics["clip_ratio"] = (used == 0).float().mean().item()
+        return skyrl.reduce_loss(losses, mask), more | metrics
+
+    for name, response, ratio in (
+        ("reco", True, True),
+        ("reco_variance", False, True),
+        ("reco_response", True, False),
+    ):
+        skyrl.register_policy_loss(name)(
+            _named(name, partial(loss, response=response, ratio=ratio))
+        )
+
+
+def _named(name: str, function: Any) -> Any:
+    function.__name__ = name  # functools.wraps in SkyRL reads it
+    return function

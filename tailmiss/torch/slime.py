@@ -1,0 +1,71 @@
+"""slime: two functions that its command line takes by name.
+
+    --custom-reward-post-process-path tailmiss.torch.slime.focal_rewards
+    --custom-advantage-function-path tailmiss.torch.slime.reco_advantages      (ReCo's weight)
+
+Settings are attributes of its arguments, as ``--custom-config-path`` sets them: ``focal_gamma``
+(0.5), ``focal_threshold`` (none: rewards are 0 or 1), ``reco_cap`` (5).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ._outcome import successes
+from .focal import focal_weights
+from .reco import response_weights
+
+
+def focal_rewards(args: Any, samples: list[Any]) -> tuple[list[Any], list[float]]:
+    """Raw rewards, and GRPO's normalised ones times the focal weight of the prompt.
+
+    Groups are ``group_index``, of any size. Several samples with one ``rollout_id`` are one rollout
+    and count once. A reward of None is unscored: 0, and no part of its group. Normalised by the
+    group's mean, and by its std (ddof 1, + 1e-6) if ``grpo_std_normalization``.
+    """
+    raw = [sample.get_reward_value(args) for sample in samples]
+    values = torch.tensor([torch.nan if r is None else r for r in raw], dtype=torch.float64)
+    groups = [sample.group_index for sample in samples]
+    first = _first_of_each_rollout(samples, groups)
+    flags = successes(values, getattr(args, "focal_threshold", None), "focal_threshold")
+    gamma = getattr(args, "focal_gamma", 0.5)
+    weights = focal_weights(flags, groups, gamma, scored=first & ~values.isnan())
+    rewards = torch.zeros_like(values)
+    for group in set(groups):
+        rows = torch.tensor([g == group for g in groups])
+        counted = values[rows & first & ~values.isnan()]
+        if len(counted) > 1:
+            scale = counted.std() + 1e-6 if getattr(args, "grpo_std_normalization", True) else 1.0
+            rewards[rows] = (values[rows] - counted.mean()) / scale
+    return raw, (rewards * weights).nan_to_num(nan=0.0).tolist()
+
+
+def _first_of_each_rollout(samples: list[Any], groups: list[Any]) -> Tensor:
+    seen: set[Any] = set()
+    first = []
+    for sample, group in zip(samples, groups, strict=True):
+        rollout = getattr(sample, "rollout_id", None)
+        first.append(rollout is None or (group, rollout) not in seen)
+        seen.add((group, rollout))
+    return torch.tensor(first)
+
+
+def reco_advantages(args: Any, rollout_data: dict[str, Any]) -> None:
+    """Set ``advantages`` and ``returns``: the reward of each sample times its response weight.
+
+    Log-probabilities are ``log_probs`` of the trainer, the mask is ``loss_masks``; the weight is
+    relative to 1/G. Nothing happens on pipeline stages that hold no log-probabilities.
+    """
+    if rollout_data.get("log_probs") is None:
+        return
+    advantages = []
+    for reward, logps, mask in zip(
+        rollout_data["rewards"], rollout_data["log_probs"], rollout_data["loss_masks"], strict=True
+    ):
+        mask = torch.as_tensor(mask, device=logps.device)
+        weight = response_weights(logps[None], mask[None], 1, cap=getattr(args, "reco_cap", 5.0))
+        advantages.append(torch.full_like(logps, reward) * weight)
+    rollout_data["advantages"], rollout_data["returns"] = advantages, advantages
