@@ -25,12 +25,12 @@ def spread(rng, size):
 
 @pytest.fixture(scope="module")
 def table():
-    """N, mu_pos, tau, true value and true logarithm at some 35,000 points.
+    """N, mu_pos, tau, true value and true logarithm at some 24,000 points.
 
     Recipe: mpmath.mp.dps = 80; t, m = mpf(tau), mpf(mu); (1 - t)**N - (m - t)**N - (1 - m)**N
     """
     rng = np.random.default_rng(20260206)
-    size = 35_000
+    size = 24_000
     N = np.floor(2.0 ** rng.uniform(1, 20.0001, size))
     mu = np.clip(spread(rng, size), 1e-12, 1 - 1e-12)
     tau = mu * spread(rng, size)
