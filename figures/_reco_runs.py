@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from tailmiss.diversity import distinct_n, self_bleu
 from tailmiss.sims.sweep import run_sweep
 from tailmiss.sims.tokens import TokenConfig, make_task, simulate_tokens
+
+from ._palette import BLACK, COLOURS, MARKERS
 
 _RESPONSE = {"response_weight": True}
 _TOKEN = {"token_rule": "variance_ppo"}
@@ -41,6 +43,15 @@ METHODS: dict[str, dict[str, Any]] = {
     | {"weight_length": 1.0, "weight_cap": np.inf, "self_normalize": True},
 }
 
+KEYS = ["setting", "method", "inner", "rate", "seed"]
+SHOWN = {
+    "pass_at_64": "pass@64",
+    "retained_mass": "retained mass",
+    "self_bleu": "Self-BLEU",
+    "variance_early": "early token variance",
+}
+COMPARED = (*SHOWN, "pass_at_8", "pass_at_256", "alive", "distinct_2", "variance_middle")
+
 
 def simulate(settings: dict[str, Any], *, rng: np.random.Generator) -> pd.DataFrame:
     """One run of one method, with the text measures of its sampled answers beside the rest."""
@@ -54,27 +65,30 @@ def simulate(settings: dict[str, Any], *, rng: np.random.Generator) -> pd.DataFr
 
 
 def run_methods(
-    cells: Iterable[tuple[str, int, float]],
+    cells: Iterable[tuple[str, str, int, float]],
     params: dict[str, Any],
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """Every (method, inner steps, learning rate) on the same tasks, with equal gradient steps."""
+    """Every (setting, method, inner steps, learning rate) with as many gradient steps.
+
+    Methods of a setting see the same tasks. A setting is a key of ``params["settings"]``.
+    """
     root = int(rng.integers(2**32))
-    names, settings = [], []
-    for method, inner, rate in cells:
+    names: list[dict[str, Any]] = []
+    configs = []
+    for setting, method, inner, rate in cells:
+        steps = params["updates"] // inner
+        config = {
+            "inner_steps": inner, "learning_rate": rate, "steps": steps,
+            "record_every": max(1, steps // params["records"]), **params["config"],
+            **params["settings"][setting], **METHODS[method],
+        }  # fmt: skip
         for seed in range(params["seeds"]):
-            steps = params["updates"] // inner
-            config = {
-                "inner_steps": inner, "learning_rate": rate, "steps": steps,
-                "record_every": max(1, steps // params["records"]), **params["config"],
-                **METHODS[method],
-            }  # fmt: skip
-            settings.append({"config": config, "task": [root, seed]})
-            names.append({"method": method, "inner": inner, "rate": rate, "seed": seed})
-    store: Path | None = params["store"]
-    runs = run_sweep(simulate, settings, rng=rng, store=store)
+            configs.append({"config": config, "task": [root, seed]})
+            names.append(dict(zip(KEYS, (setting, method, inner, rate, seed), strict=True)))
+    runs = run_sweep(simulate, configs, rng=rng, store=params["store"])
     frames = [
-        frame.drop(columns="repeat").assign(updates=frame.step * name["inner"], **name)
+        frame.drop(columns="repeat").assign(updates=frame.step * int(name["inner"]), **name)
         for frame, name in zip(runs, names, strict=True)
     ]
     return pd.concat(frames, ignore_index=True)
@@ -86,17 +100,44 @@ def at_equal_success(runs: pd.DataFrame, factor: float) -> pd.DataFrame:
     A run that never does is left out.
     """
     rows = []
-    for keys, run in runs.groupby(["method", "inner", "rate", "seed"], sort=False):
-        run = run.sort_values("updates").drop(columns=["method", "inner", "rate", "seed"])
+    for keys, run in runs.groupby(KEYS, sort=False):
+        run = run.sort_values("updates").drop(columns=KEYS)
         success = run.pass_at_1.to_numpy() / run.pass_at_1.iloc[0]
         if success.max() >= factor:
             after = int(np.argmax(success >= factor))
             before = max(after - 1, 0)
             share = (factor - success[before]) / (success[after] - success[before])
             row = run.iloc[before] + share * (run.iloc[after] - run.iloc[before])
-            named = dict(zip(("method", "inner", "rate", "seed"), keys, strict=True))
-            rows.append(named | row.to_dict())
+            rows.append(dict(zip(KEYS, keys, strict=True)) | row.to_dict())
     return pd.DataFrame(rows)
+
+
+def against_grpo(runs: pd.DataFrame, params: dict[str, Any]) -> pd.DataFrame:
+    """Paired differences to GRPO at equal pass@1, with intervals over seeds.
+
+    A seed's difference is averaged over the learning rates at which both methods got there;
+    `reached` of `runs` pairs did.
+    """
+    matched = at_equal_success(runs, params["factor"])
+    pairs = matched.merge(
+        matched[matched.method == "GRPO"].drop(columns="method"),
+        on=[key for key in KEYS if key != "method"],
+        suffixes=("", "_grpo"),
+    )
+    rows = []
+    for cell, tried in runs.groupby(["setting", "inner", "method"], sort=False):
+        own = pairs[(pairs[["setting", "inner", "method"]] == list(cell)).all(axis=1)]
+        side = [own[name].mean() for name in ("updates", "clipped_share", "net_push")]
+        total = len(tried.drop_duplicates(KEYS))
+        for measure in COMPARED:
+            gap = own[measure] - own[f"{measure}_grpo"]
+            interval = mean_interval(gap.groupby(own.seed).mean())
+            rows.append((*cell, measure, own[measure].mean(), *interval, len(own), total, *side))
+    columns = [
+        "setting", "inner", "method", "measure", "value", "difference", "low", "high", "reached",
+        "runs", "updates", "clipped_share", "net_push",
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=columns)
 
 
 def mean_interval(values: pd.Series, confidence: float = 0.95) -> tuple[float, float, float]:
@@ -108,3 +149,27 @@ def mean_interval(values: pd.Series, confidence: float = 0.95) -> tuple[float, f
         return mean, np.nan, np.nan
     reach = t.ppf((1 + confidence) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n)
     return mean, mean - reach, mean + reach
+
+
+def difference_panels(
+    fig: Figure, frame: pd.DataFrame, row: str, rows: list[str], series: str
+) -> None:
+    """One panel a measure: differences to GRPO in rows, one mark a series."""
+    place = {name: len(rows) - i for i, name in enumerate(rows)}
+    grid = fig.subplots(1, len(SHOWN), sharey=True)
+    kinds = list(frame[series].unique())
+    for axes, (measure, title) in zip(grid, SHOWN.items(), strict=True):
+        for i, kind in enumerate(kinds):
+            own = frame[(frame.measure == measure) & (frame[series] == kind)]
+            own = own[own[row].isin(rows) & own.difference.notna()]
+            y = own[row].map(place).to_numpy(float) + 0.22 * ((len(kinds) - 1) / 2 - i)
+            bars = np.abs(own[["low", "high"]].to_numpy().T - own.difference.to_numpy())
+            label = kind if series == "method" else f"{kind} inner step" + "s" * int(kind > 1)
+            axes.errorbar(
+                own.difference, y, xerr=np.nan_to_num(bars), fmt=MARKERS[i], color=COLOURS[i],
+                ms=3.5, elinewidth=0.8, label=label,
+            )  # fmt: skip
+        axes.axvline(0, color=BLACK, lw=0.7)
+        axes.set_xlabel(f"{title}\nminus GRPO's")
+    grid[0].set_yticks(list(place.values()), list(place))
+    fig.legend(*grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(kinds))

@@ -22,14 +22,14 @@ paper's averages over five benchmarks (open diamonds). The table also has 1 inne
 SIZE = (PAGE, 4.3)
 PARAMS: dict[str, dict[str, Any]] = {
     "quick": {
-        "seeds": 2, "inner": [4], "rate": 1.0, "updates": 80, "records": 4, "store": None,
-        "config": {
+        "seeds": 3, "inner": [4], "rate": 1.0, "updates": 60, "records": 4, "store": None,
+        "settings": {"shared": {}}, "config": {
             "prompts": 16, "length": 8, "vocabulary": 8, "strategies": 12, "samples": 8,
         },
     },
     "full": {
         "seeds": 12, "inner": [1, 4], "rate": 0.5, "updates": 400, "records": 20, "store": None,
-        "config": {"samples": 12},
+        "settings": {"shared": {}}, "config": {"samples": 12},
     },
 }  # fmt: skip
 FAMILIES = {
@@ -46,12 +46,16 @@ MEASURES = (
     "self_bleu", "variance_early", "variance_middle", "variance_late", "entropy", "clipped_share",
     "net_push",
 )  # fmt: skip
+MARK: dict[str, Any] = dict(PAPER)
+Last = dict[tuple[str, str], float]
 PAPER_VARIANCE = {"variance_early": 2.5, "variance_middle": 2.2}
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     methods = [method for pair in WITH_RECO.items() for method in pair]
-    cells = [(method, inner, params["rate"]) for inner in params["inner"] for method in methods]
+    cells = [
+        ("shared", method, inner, params["rate"]) for inner in params["inner"] for method in methods
+    ]
     runs = run_methods(cells, params, rng)
     rows = []
     for (inner, method, updates), records in runs.groupby(
@@ -61,18 +65,19 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
             mean, low, high = mean_interval(records[measure])
             rows.append((inner, method, updates, measure, mean, low, high, len(records)))
     columns = ["inner", "method", "updates", "measure", "mean", "low", "high", "seeds"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=columns).round(7)
 
 
 def _curves(frame: pd.DataFrame, measure: str, axes: Axes, title: str) -> None:
-    for family, method, colour, marker in _series():
+    for place, (family, method, colour, marker) in enumerate(_series()):
         curve = frame[(frame.measure == measure) & (frame.method == method)]
         ahead = method != family
         axes.plot(
             curve.updates, curve["mean"], color=colour, ls="--" if ahead else "-", lw=1.1,
-            marker=marker, markevery=4, ms=3, mfc="white" if ahead else colour, label=method,
+            marker=marker, markevery=(place, 8), ms=3, label=method,
+            mfc="white" if ahead else colour,
         )  # fmt: skip
-        shown = curve.iloc[2::4]
+        shown = curve.iloc[place::8]
         bars = np.abs(shown[["low", "high"]].to_numpy().T - shown["mean"].to_numpy())
         axes.errorbar(shown.updates, shown["mean"], bars, fmt="none", ecolor=colour, elinewidth=0.7)
     axes.set(xlabel="gradient steps", title=title)
@@ -89,7 +94,8 @@ def _series() -> list[tuple[str, str, str, str]]:
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
     frame = frame[frame.inner == frame.inner.max()]
     grid = fig.subplots(2, 4)
-    last = frame[frame.updates == frame.updates.max()].set_index(["method", "measure"])
+    ends = frame[frame.updates == frame.updates.max()]
+    last = dict(zip(zip(ends.method, ends.measure, strict=True), ends["mean"], strict=True))
     for axes, measure, title in zip(
         (*grid[0, :3], *grid[1, :2]),
         ("pass_at_1", "pass_at_64", "retained_mass", "distinct_2", "self_bleu"),
@@ -111,42 +117,36 @@ def _frontier(frame: pd.DataFrame, axes: Axes) -> None:
         )
         dash = "-" if method == family else "--"
         axes.plot(wide.pass_at_1, wide.pass_at_64, color=colour, ls=dash, lw=1.1)
-    axes.set(xlabel="pass@1", title="pass@64 at equal pass@1")
+    axes.set(xlabel="pass@1", title="pass@64 vs pass@1")
 
 
-def _variance(last: pd.DataFrame, axes: Axes) -> None:
+def _variance(last: Last, axes: Axes) -> None:
     parts = ("variance_early", "variance_middle", "variance_late")
-    base = last.loc["GRPO"]["mean"]
     for family, method, colour, marker in _series():
         if family in ("GRPO", "F-GRPO") and method != "GRPO":
-            ratio = [last.loc[method, part]["mean"] / base[part] for part in parts]
+            ratio = [last[method, part] / last["GRPO", part] for part in parts]
             dash = "-" if method == family else "--"
             fill = colour if method == family else "white"
             axes.plot(range(3), ratio, color=colour, ls=dash, marker=marker, mfc=fill)
-    axes.plot(range(2), PAPER_VARIANCE.values(), color=BLACK, **PAPER)
+    axes.plot(range(2), list(PAPER_VARIANCE.values()), color=BLACK, **MARK)
     axes.axhline(1, color=BLACK, lw=0.7)
     axes.set_xticks(range(3), ["early", "middle", "late"])
     axes.set(title="token variance / GRPO's", xlim=(-0.3, 2.3), ylim=(0, None))
 
 
-def _against_paper(frame: pd.DataFrame, last: pd.DataFrame, axes: Axes) -> None:
-    printed = published("reco_average_pass64")
-    names = ["here", *printed.backbone.unique()]
-    colours = {"base": BLACK, "GRPO": BLUE, "ReCo": BLUE, "F-GRPO": GREEN}
+def _against_paper(frame: pd.DataFrame, last: Last, axes: Axes) -> None:
+    order = ["base", "GRPO", "ReCo", "F-GRPO"]
     start = frame[(frame.updates == 0) & (frame.measure == "pass_at_64")]["mean"].iloc[0]
-    ours = {"base": start} | {
-        method: last.loc[method, "pass_at_64"]["mean"] for method in ("GRPO", "ReCo", "F-GRPO")
-    }
-    for offset, (method, colour) in zip((-0.24, -0.08, 0.08, 0.24), colours.items(), strict=True):
-        axes.plot(offset, 100 * ours[method], "o", color=colour, ms=3.5,
-                  mfc="white" if method == "ReCo" else colour)  # fmt: skip
-        axes.annotate(method, (offset, 100 * ours[method]), (0, 4), textcoords="offset points",
-                      fontsize=5, ha="center", color=colour)  # fmt: skip
-        for _, row in printed[printed.method == method].iterrows():
-            x = names.index(row.backbone) + offset
-            axes.plot(x, row.pass_at_64, color=colour, **PAPER)
-            axes.annotate(method, (x, row.pass_at_64), (0, 4), textcoords="offset points",
-                          fontsize=5, ha="center", color=colour)  # fmt: skip
-    labels = ["here", "1.5B", "7B", "8B"]
-    axes.set_xticks(range(len(names)), labels)
-    axes.set(title="final pass@64, percent", xlim=(-0.5, 3.5))
+    here = [start, *(last[method, "pass_at_64"] for method in order[1:])]
+    axes.plot(order, 100 * np.array(here), "o-", color=BLUE, lw=0.7)
+    axes.annotate("here", (0, 100 * here[0]), (2, -9), textcoords="offset points", fontsize=6)
+    printed = published("reco_average_pass64")
+    for name, rows in printed.groupby("backbone", sort=False):
+        x = [order.index(method) for method in rows.method]
+        axes.plot(x, rows.pass_at_64, color=BLACK, **(MARK | {"linestyle": "-", "lw": 0.7}))
+        short = str(name).removeprefix("Qwen2.5-").removesuffix("-Instruct")
+        end = (x[-1], rows.pass_at_64.iloc[-1])
+        axes.annotate(short, end, (6, -2), textcoords="offset points", fontsize=6)
+    axes.set_xlim(-0.5, 3.9)
+    axes.tick_params(axis="x", labelsize=6)
+    axes.set_title("final pass@64, percent")

@@ -7,13 +7,14 @@ context that follows. Prompts that share a policy stand next to each other.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from tailmiss import weights
 
-OPTIONS = {"nogil": True, "cache": True}
+OPTIONS: dict[str, Any] = {"nogil": True, "cache": True}
 SATURATED = 1 - 1e-6
 (
     IMPORTANCE,
@@ -31,7 +32,7 @@ variance_ratio = njit(weights.variance_ratio, **OPTIONS)
 
 
 @njit(**OPTIONS)
-def softmax(logits, out):
+def softmax(logits, out):  # type: ignore[no-untyped-def]
     """Write the probabilities of one context to `out`; its entropy in nats."""
     top = logits.max()
     total = 0.0
@@ -46,7 +47,7 @@ def softmax(logits, out):
 
 
 @njit(**OPTIONS)
-def draw(probs, u):
+def draw(probs, u):  # type: ignore[no-untyped-def]
     """First token at which the cumulative probability passes u."""
     passed = 0.0
     last = 0
@@ -60,7 +61,7 @@ def draw(probs, u):
 
 
 @njit(**OPTIONS)
-def sample(
+def sample(  # type: ignore[no-untyped-def]
     logits,
     child,
     strategies,
@@ -105,7 +106,7 @@ def sample(
 
 
 @njit(**OPTIONS)
-def which(strategies, tokens):
+def which(strategies, tokens):  # type: ignore[no-untyped-def]
     """Index of the strategy that these tokens spell; -1 if none."""
     for s in range(strategies.shape[0]):
         t = 0
@@ -117,7 +118,7 @@ def which(strategies, tokens):
 
 
 @njit(**OPTIONS)
-def response_coefficients(
+def response_coefficients(  # type: ignore[no-untyped-def]
     p_old, success, table_correct, table_wrong, length, cap, self_normalize, out
 ):
     """w_i A_i of every rollout; w = 1/N, or ReCo's weight, capped at cap/N.
@@ -145,13 +146,13 @@ def response_coefficients(
 
 
 @njit(**OPTIONS)
-def masked(ratio, advantage, clip_low, clip_high):
+def masked(ratio, advantage, clip_low, clip_high):  # type: ignore[no-untyped-def]
     """Whether PPO's minimum has no gradient."""
     return ratio > 1 + clip_high if advantage > 0 else ratio < 1 - clip_low
 
 
 @njit(**OPTIONS)
-def token_factor(rule, p, p_old, advantage, clip_low, clip_high, cap):
+def token_factor(rule, p, p_old, advantage, clip_low, clip_high, cap):  # type: ignore[no-untyped-def]
     """What multiplies w A grad log pi of one token."""
     if rule == VARIANCE_ABSOLUTE:
         return 4 * p * (1 - p)
@@ -172,7 +173,7 @@ def token_factor(rule, p, p_old, advantage, clip_low, clip_high, cap):
 
 
 @njit(**OPTIONS)
-def inner_steps(
+def inner_steps(  # type: ignore[no-untyped-def]
     logits, tokens, contexts, p_old, keep, coefficient, steps, rate, rule, clip_low, clip_high, cap
 ):
     """Take `steps` gradient steps on one batch, in place.

@@ -136,7 +136,8 @@ def position_profile(task: TokenTask, logits: Array) -> tuple[Array, Array]:
         by_position[:, t] = (occupied * variance).sum() / F, (occupied * entropy).sum() / F
         live = np.nonzero(occupied)
         flow = occupied[live][:, None] * p[live]
-        occupied = np.bincount(place[live].ravel(), flow.ravel(), minlength=F * C).reshape(F, C)
+        arrived = np.bincount(place[live].ravel(), flow.ravel(), minlength=F * C)
+        occupied = arrived.astype(float).reshape(F, C)
     return by_position[0], by_position[1]
 
 
