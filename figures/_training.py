@@ -22,7 +22,7 @@ LABELS = {
     "retained": r"retained mass $M_{\mathrm{ret}}$",
     "modes": r"modes above $10^{-4}$",
     "effective_modes": "effective modes",
-    "rare_nll": r"rare $\Delta$NLL, nats per token",
+    "rare_nll": r"rare $\Delta$NLL",
 }
 CONFIDENCE = 0.95
 

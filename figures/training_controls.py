@@ -76,8 +76,8 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
                 marker="o" if lift > 0 else "s", markerfacecolor=colour if lift > 0 else "white",
             )  # fmt: skip
         axes.axvline(0, color="k", lw=0.7)
-        axes.set_xlabel(f"$\\Delta$ {LABELS[measure].split(',')[0].replace('mass ', '')}")
-        axes.locator_params(axis="x", nbins=4)
+        axes.set_xlabel(f"$\\Delta$ {LABELS[measure].replace('mass ', '').replace(' above', ' >')}")
+        axes.locator_params(axis="x", nbins=3)
     panels[0].set_yticks(range(len(cells)), cells)
     panels[0].set_ylim(-0.6, len(cells) - 0.4)
     fig.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)

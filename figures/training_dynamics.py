@@ -15,11 +15,11 @@ from ._training import LABELS, MEASURED, RESULTS, curves, finished, over_seeds
 CAPTION = """An 84,000-parameter Qwen2 trained by TRL's GRPO on arithmetic with many right
 answers, N = 8: exact measures on training prompts, and reward, entropy and length of the
 rollouts. Lines are means over seeds, bands 95 % t intervals."""
-SIZE = (PAGE, 4.6)
+SIZE = (PAGE, 5.0)
 PARAMS = MEASURED
 CELLS = ("N=8", "N=8 gamma=.5", "N=8 gamma=1", "N=8 gamma=2")
 EXACT = ("pass_1", "pass_256", "retained", "modes", "effective_modes", "rare_nll")
-SAMPLED = {"reward": "reward", "entropy": "entropy, nats per token", "tokens": "answer, tokens"}
+SAMPLED = {"reward": "reward", "entropy": "entropy, nats", "tokens": "answer, tokens"}
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:

@@ -82,7 +82,7 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
         axes.axhline(0, color="k", lw=0.7)
         axes.set_xticks([1, 2, 3], ["0.5", "1", "2"])
         axes.set_xlim(0.5, 3.6)
-        axes.set_ylabel(f"$\\Delta$ {LABELS[measure].split(',')[0]}")
+        axes.set_ylabel(f"$\\Delta$ {LABELS[measure]}")
     for axes in panels[-1]:
         axes.set_xlabel(r"focal exponent $\gamma$")
     fig.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)

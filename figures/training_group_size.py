@@ -52,6 +52,7 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
         rows = frame[frame["measure"] == measure]
         for i, compared in enumerate(COMPARED):
             plain = rows[(rows["compared"] == compared) & (rows["gamma"] == 0)]
+            plain = plain.sort_values("group_size")
             intervals(
                 axes, plain["group_size"], plain, color=COLOURS[i], ls=DASHES[i],
                 marker=MARKERS[i], label=compared, lw=1,

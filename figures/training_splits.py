@@ -51,7 +51,7 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
                 label=label,
             )  # fmt: skip
         axes.axvline(0, color="k", lw=0.7)
-        axes.set_xlabel(f"$\\Delta$ {LABELS[measure].replace('mass ', '')}")
-        axes.locator_params(axis="x", nbins=4)
+        axes.set_xlabel(f"$\\Delta$ {LABELS[measure].replace('mass ', '').replace(' above', ' >')}")
+        axes.locator_params(axis="x", nbins=3)
     panels[0].set_yticks(range(len(splits)), [SPLITS[s] for s in splits])
     fig.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)

@@ -61,7 +61,8 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
             middle = rows["step"] - BLOCK / 2
             axes.plot(middle, rows["expected"] / rows["groups"], ls=DASHES[i], label=cell, **style)
             axes.plot(middle, rows["seen"] / rows["groups"], MARKERS[i], ms=4, **style)
-        axes.set(xlabel="step", ylabel=f"share of {label}", ylim=(0, None))
+        axes.set(xlabel="step", ylabel=f"share of {label}")
+        axes.set_ylim(0, 1.05 * max(axes.get_ylim()[1], 0.1))
     panels[0].legend()
     axes = panels[2]
     grid = np.linspace(-4, 4, 200)
