@@ -13,6 +13,7 @@ from . import _validate as check
 from .passk import log_all_wrong_prob
 from .text_diversity import (
     distinct_n,
+    group_diversity,
     ngram_similarity,
     rare_nll_shift,
     self_bleu,
@@ -24,6 +25,7 @@ __all__ = [
     "UnseenAnswers",
     "distinct_n",
     "expected_unsampled_correct_mass",
+    "group_diversity",
     "ngram_similarity",
     "rare_nll_shift",
     "self_bleu",

@@ -214,6 +214,57 @@ def vendi_score(similarity: ArrayLike) -> float:
     return float(np.exp(-(share @ np.log(share))))
 
 
+def group_diversity(
+    texts: Iterable[str | Sequence[Hashable] | None],
+    groups: Iterable[Hashable],
+    *,
+    tokenize: Tokenizer = str.split,
+) -> dict[str, MeanEstimate]:
+    """Distinct-2, Self-BLEU and the Vendi score of bigrams within each group, then averaged.
+
+    Parameters
+    ----------
+    texts : M strings or token sequences
+        None is no text and is left out.
+    groups : M hashable labels
+        Prompt, or prompt and step, of each text.
+    tokenize : callable
+        Splits a string.
+
+    Returns
+    -------
+    dict of str to MeanEstimate
+        distinct_2, self_bleu and vendi: one draw a group with at least two texts. Compare files of
+        equal group size: all three depend on it.
+
+    Raises
+    ------
+    ValueError
+        Unequal lengths.
+
+    Examples
+    --------
+    >>> found = group_diversity(["a b c", "a b c", "a b", "c d"], [1, 1, 2, 2])
+    >>> found["distinct_2"].value, found["self_bleu"].trials
+    (0.75, 2)
+    """
+    members: dict[Hashable, list[Any]] = {}
+    for text, group in zip(texts, groups, strict=True):
+        if text is not None:
+            members.setdefault(group, []).append(text)
+    several = [own for own in members.values() if len(own) > 1]
+    measures: dict[str, Callable[[Any], float]] = {
+        "distinct_2": lambda own: distinct_n(own, tokenize=tokenize),
+        "self_bleu": lambda own: self_bleu(own, tokenize=tokenize),
+        "vendi": lambda own: vendi_score(ngram_similarity(own, tokenize=tokenize)),
+    }
+    found = {}
+    for name, measure in measures.items():
+        values = np.array([measure(own) for own in several])
+        found[name] = MeanEstimate.of(values[~np.isnan(values)])
+    return found
+
+
 def variance_profile(logps: Iterable[ArrayLike], segments: int = 3) -> Any:
     r"""Mean Bernoulli variance p(1-p) of the sampled tokens, by relative position.
 

@@ -103,6 +103,18 @@ def test_nothing_to_measure_is_nan_and_no_match_is_zero():
     assert d.self_bleu(["a b c d", "a b x d"], epsilon=0) == 0.0
 
 
+def test_groups_are_measured_apart_and_averaged(rng):
+    texts = [" ".join(rng.choice(WORDS, size=8)) for _ in range(12)]
+    groups = rng.integers(0, 3, size=12).tolist()
+    found = d.group_diversity([*texts, None, "alone"], [*groups, 0, "single"])
+    apart = [[t for t, g in zip(texts, groups, strict=True) if g == k] for k in range(3)]
+    several = [own for own in apart if len(own) > 1]
+    assert found["self_bleu"].trials == len(several)
+    assert found["self_bleu"].value == pytest.approx(np.mean([d.self_bleu(x) for x in several]))
+    assert found["distinct_2"].value == pytest.approx(np.mean([d.distinct_n(x) for x in several]))
+    assert np.isnan(d.group_diversity([], [])["vendi"].value)
+
+
 def test_vendi_of_answers_is_the_exponential_of_their_entropy(rng):
     answers = rng.integers(0, 4, size=40)
     share = np.bincount(answers) / 40
