@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
+from ._group_events import minority_share, miss, mixed
 from ._occupancy import group_actions, single_sums
 from .advantages import LARGEST_GROUP
-from .tail_miss import _minority_share, _miss, _mixed
 
 
 def expected_sampled_mass(
@@ -133,8 +133,8 @@ def expected_missed_mass(p: ArrayLike, correct: ArrayLike, N: ArrayLike) -> Any:
     p, correct = checked_policy(p, correct)
     N = check.whole("N", N)
     pos, neg = group_actions(p[correct]), group_actions(p[~correct])
-    q = _minority_share(pos.total * np.exp(pos.log_absent), np.asarray(neg.total))
-    missed = [pos.copies * pos.p @ (_miss(n, pos.p) * _mixed(n, q)) for n in N.ravel()]
+    q = minority_share(pos.total * np.exp(pos.log_absent), np.asarray(neg.total))
+    missed = [pos.copies * pos.p @ (miss(n, pos.p) * mixed(n, q)) for n in N.ravel()]
     return np.array(missed, float).reshape(N.shape)[()]
 
 

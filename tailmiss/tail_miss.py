@@ -13,9 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
+from ._group_events import (
+    blockwise,
+    log_tail_miss,
+    minority_share,
+    miss,
+    mixed,
+    tail_miss,
+)
 
 _LAST_N = 2**53
-_BLOCK = 2**13
 
 
 def mixed_group_prob(N: ArrayLike, mu_pos: ArrayLike) -> Any:
@@ -48,7 +55,7 @@ def mixed_group_prob(N: ArrayLike, mu_pos: ArrayLike) -> Any:
     np.float64(0.5)
     """
     N, mu_pos = check.whole("N", N), check.mass("mu_pos", mu_pos)
-    return _mixed(N, np.minimum(mu_pos, 1.0 - mu_pos))[()]
+    return mixed(N, np.minimum(mu_pos, 1.0 - mu_pos))[()]
 
 
 def miss_prob(N: ArrayLike, tau: ArrayLike) -> Any:
@@ -80,7 +87,7 @@ def miss_prob(N: ArrayLike, tau: ArrayLike) -> Any:
     >>> miss_prob(2, 0.5)
     np.float64(0.25)
     """
-    return _miss(check.whole("N", N), check.mass("tau", tau))[()]
+    return miss(check.whole("N", N), check.mass("tau", tau))[()]
 
 
 def tail_miss_prob(N: ArrayLike, mu_pos: ArrayLike, tau: ArrayLike) -> Any:
@@ -121,7 +128,7 @@ def tail_miss_prob(N: ArrayLike, mu_pos: ArrayLike, tau: ArrayLike) -> Any:
     array([0. , 0.4])
     """
     N, mu_pos, tau = _checked(N, mu_pos, tau)
-    return _blockwise(_tail_miss, N, mu_pos, tau)
+    return blockwise(tail_miss, N, mu_pos, tau)
 
 
 def log_tail_miss_prob(N: ArrayLike, mu_pos: ArrayLike, tau: ArrayLike) -> Any:
@@ -155,7 +162,7 @@ def log_tail_miss_prob(N: ArrayLike, mu_pos: ArrayLike, tau: ArrayLike) -> Any:
     np.float64(-10536.052)
     """
     N, mu_pos, tau = _checked(N, mu_pos, tau)
-    return _blockwise(_log_tail_miss, N, mu_pos, tau)
+    return blockwise(log_tail_miss, N, mu_pos, tau)
 
 
 def worst_group_size(mu_pos: ArrayLike, tau: ArrayLike) -> Any:
@@ -268,10 +275,10 @@ def concentration_zone(mu_pos: ArrayLike, tau: ArrayLike, level: ArrayLike) -> t
         mu_pos, tau, check.mass("level", level, inclusive=False)
     )
     peak = _worst(mu_pos, tau)
-    exists = _tail_miss(peak, mu_pos, tau) >= level
-    first = _first_true(lambda N: _tail_miss(N, mu_pos, tau) >= level, np.ones_like(peak), peak)
+    exists = tail_miss(peak, mu_pos, tau) >= level
+    first = _first_true(lambda N: tail_miss(N, mu_pos, tau) >= level, np.ones_like(peak), peak)
     past = _first_true(
-        lambda N: _tail_miss(N, mu_pos, tau) < level, peak, _miss_reaches(tau, level) + 1
+        lambda N: tail_miss(N, mu_pos, tau) < level, peak, _miss_reaches(tau, level) + 1
     )
     return (
         np.where(exists, first, 0).astype(np.int64)[()],
@@ -293,56 +300,8 @@ def _checked_open(mu_pos: ArrayLike, tau: ArrayLike) -> tuple[NDArray[Any], ...]
     return mu_pos, tau
 
 
-def _blockwise(formula: Any, *arrays: NDArray[Any]) -> Any:
-    """An elementwise formula, in blocks whose temporaries stay in the processor's cache."""
-    shape = np.broadcast_shapes(*(x.shape for x in arrays))
-    out = np.empty(shape)
-    if out.size <= _BLOCK:
-        return formula(*arrays)[()]
-    flat = out.ravel()
-    columns = [x.ravel() if x.size == 1 else np.broadcast_to(x, shape).ravel() for x in arrays]
-    for start in range(0, out.size, _BLOCK):
-        part = slice(start, start + _BLOCK)
-        flat[part] = formula(*(x if x.size == 1 else x[part] for x in columns))
-    return out
-
-
-def _miss(N: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
-    with np.errstate(divide="ignore", under="ignore"):
-        return np.exp(N * np.log1p(-tau))
-
-
-def _minority_share(other_correct: NDArray[Any], wrong: NDArray[Any]) -> NDArray[Any]:
-    """Share q <= 1/2 of the rarer kind, correct or wrong, among rollouts outside the subset."""
-    outside = other_correct + wrong
-    with np.errstate(invalid="ignore"):
-        share = np.minimum(other_correct, wrong) / outside
-    return np.where(outside > 0, share, 0.0) if np.min(outside, initial=1.0) <= 0 else share
-
-
-def _mixed(N: NDArray[Any], q: NDArray[Any]) -> NDArray[Any]:
-    with np.errstate(under="ignore"):
-        mixed = -np.expm1(N * np.log1p(-q)) - q**N
-    return np.where(N == 1, 0.0, np.maximum(mixed, 0.0))
-
-
-def _tail_miss(N: NDArray[Any], mu_pos: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
-    return _miss(N, tau) * _mixed(N, _minority_share(mu_pos - tau, 1.0 - mu_pos))
-
-
-def _log_tail_miss(N: NDArray[Any], mu_pos: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
-    q = _minority_share(mu_pos - tau, 1.0 - mu_pos)
-    with np.errstate(divide="ignore", under="ignore", invalid="ignore"):
-        log_all_other, all_q = N * np.log1p(-q), q**N
-        mixed = np.maximum(-np.expm1(log_all_other) - all_q, 0.0)
-        log_mixed = np.asarray(np.log(np.where(N == 1, 0.0, mixed)))
-        inactive = np.exp(log_all_other) + all_q
-        np.log1p(-inactive, out=log_mixed, where=inactive < 0.5)
-        return np.asarray(N * np.log1p(-tau) + log_mixed)
-
-
 def _worst(mu_pos: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
-    q = _minority_share(mu_pos - tau, 1.0 - mu_pos)
+    q = minority_share(mu_pos - tau, 1.0 - mu_pos)
     log_s = np.log1p(-tau)
     # rates of decay of (1-q)^N and q^N, and their logarithmic weights in the stationarity condition
     slow, fast = np.log1p(-q), np.log(q)
@@ -358,14 +317,14 @@ def _worst(mu_pos: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
             break
     _refuse_past_last(N, "the worst group size")
     low = np.maximum(np.floor(N), 2.0)
-    better = _log_tail_miss(low + 1, mu_pos, tau) > _log_tail_miss(low, mu_pos, tau)
+    better = log_tail_miss(low + 1, mu_pos, tau) > log_tail_miss(low, mu_pos, tau)
     return low + better
 
 
 def _cover(mu_pos: NDArray[Any], tau: NDArray[Any], delta: NDArray[Any]) -> NDArray[Any]:
     mu_pos, tau, delta = np.broadcast_arrays(mu_pos, tau, delta)
     return _first_true(
-        lambda N: _tail_miss(N, mu_pos, tau) <= delta,
+        lambda N: tail_miss(N, mu_pos, tau) <= delta,
         _worst(mu_pos, tau),
         _miss_reaches(tau, delta),
     )
