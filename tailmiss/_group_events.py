@@ -1,6 +1,6 @@
 """The formulas of group events, unchecked: products, which keep their digits.
 
-Outside the rare subset a rollout is correct or wrong; q <= 1/2 is the share of the rarer of the two.
+Outside the rare subset a rollout is correct or wrong; q <= 1/2 is the share of the rarer kind.
 A tail miss is then (all N rollouts outside the subset) times (mixed, given that).
 """
 

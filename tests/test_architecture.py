@@ -31,7 +31,12 @@ TORCH_LEAVES = (
     "tailmiss.sims._maze_model",
     "tailmiss.sims._maze_tree",
 )
-SYMPY_LEAVES = ("tailmiss.symbolic", "tailmiss.reco_symbolic")
+SYMPY_LEAVES = (
+    "tailmiss._theorem",
+    "tailmiss.symbolic",
+    "tailmiss.symbolic_redistribution",
+    "tailmiss.reco_symbolic",
+)
 HEAVY = ("numba", "torch", "sympy", "pandas", "matplotlib", "scipy.stats")
 
 
