@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import doctest
+import math
+import warnings
 
 import numpy as np
 import pytest
 
 import tailmiss
-from tailmiss import focal_weight
+from calibrated import assert_mean
+from tailmiss import focal_weight, response_weight
 
 torch = pytest.importorskip("torch")
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 import tailmiss.torch as tt  # noqa: E402
-from tailmiss.torch import focal, reco  # noqa: E402
+from tailmiss.torch import _groups, _tables, focal, reco  # noqa: E402
 
 GAMMAS = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
 
@@ -44,6 +48,9 @@ def test_docstring_examples(module):
     assert not results.failed
 
 
+# Equal to NumPy, bit for bit
+
+
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_focal_weights_equal_numpy_to_the_last_bit(gamma, rng):
     flags, ids, rate = every_count(64)
@@ -51,6 +58,14 @@ def test_focal_weights_equal_numpy_to_the_last_bit(gamma, rng):
     found = tt.focal_weights(torch.tensor(flags[order]), torch.tensor(ids[order]), gamma)
     assert found.dtype == torch.float64
     assert np.array_equal(found.numpy(), focal_weight(rate[order], gamma))
+
+
+def test_large_groups_too(rng):
+    flags = rng.random(100_000) < 0.3
+    ids = np.repeat([0, 1, 2], [70_000, 29_000, 1000])
+    found = tt.focal_weights(torch.tensor(flags).double(), torch.tensor(ids), 0.7)
+    rate = np.array([flags[ids == group].mean() for group in range(3)])
+    assert np.array_equal(found.numpy(), focal_weight(rate, 0.7)[ids])
 
 
 @pytest.mark.parametrize("rule", tailmiss.RULES)
@@ -68,3 +83,419 @@ def test_advantages_equal_the_table_to_the_last_bit(rule, gamma, rng):
             pair = np.zeros((2, n + 1))
         expected.append(pair[0 if flag else 1][round(mean * n)])
     assert np.array_equal(found.numpy(), np.array(expected)[order])
+
+
+def test_rule_options_reach_the_table():
+    success, ids = torch.tensor([1.0, 0, 0, 0], dtype=torch.float64), torch.zeros(4).long()
+    for options in ({"ddof": 1, "eps": 1e-4}, {"ddof": 0, "eps": 1e-6}):
+        found = tt.advantages("grpo", success, ids, **options)
+        a, b = tailmiss.advantage_table("grpo", 4, **options)
+        assert found.tolist() == [a[1], b[1], b[1], b[1]]
+    trl = (success - success.mean()) / (success.std() + 1e-4)
+    torch.testing.assert_close(tt.advantages("grpo", success, ids, ddof=1, eps=1e-4), trl)
+    kept = tt.advantages("maxrl", torch.zeros(4), ids, keep_all_wrong=True)
+    assert kept.tolist() == [-1.0] * 4
+
+
+def test_response_weights_equal_numpy_to_the_last_bit(rng):
+    logps = -rng.exponential(size=(200, 37))
+    mask = rng.random((200, 37)) < 0.6
+    mask[0] = False
+    found = tt.response_weights(torch.tensor(logps), torch.tensor(mask), 8, cap=None)
+    mean = (logps * mask).sum(-1) / np.maximum(mask.sum(-1), 1)
+    assert np.array_equal(found.numpy(), response_weight(mean, 8))
+    assert found[0] == 1 / 8
+
+
+def test_tables_of_an_accelerator_hold_the_same_bits_up_to_their_limit(rng):
+    n = torch.tensor([0, 1, 7, 64, 100, 130])
+    k = torch.tensor([0, 1, 3, 21, 50, 13])
+    found = _tables._bounded(n, k, "focal", 0.7, "", 100, torch.float64)[0].numpy()
+    rate = np.array([1.0, 1.0, 3 / 7, 21 / 64, 0.5])
+    assert np.array_equal(found[:5], focal_weight(rate, 0.7))
+    assert found[5] == pytest.approx(0.9**0.7, rel=1e-15)
+    beyond = _tables._bounded(n, k, "grpo", 0.0, "", 100, torch.float64)
+    assert beyond[:, :5].isfinite().all()
+    assert beyond[:, 5].isnan().all(), "an untabulated advantage must not pass for one"
+
+
+# Groups
+
+
+IDS = {
+    "small": lambda ids: torch.tensor(ids),
+    "int32": lambda ids: torch.tensor(ids, dtype=torch.int32),
+    "uint8": lambda ids: torch.tensor(ids, dtype=torch.uint8),
+    "negative": lambda ids: torch.tensor(ids) - 10**6,
+    "far apart": lambda ids: torch.tensor(ids) * (2**61 // 40) - 2**60,
+    "extreme": lambda ids: torch.where(torch.tensor(ids) == 0, -(2**63), torch.tensor(ids) + 2**62),
+    "strings": lambda ids: [f"uid-{i}" for i in ids],
+    "object array": lambda ids: np.array([f"uid-{i}" for i in ids], dtype=object),
+    "numpy": lambda ids: np.array(ids),
+    "tuples": lambda ids: [(i, "x") for i in ids],
+    "python ints": lambda ids: list(ids),
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_ids_of_every_kind_in_any_order(kind, rng):
+    ids = rng.integers(0, 40, 300)
+    flags = rng.random(300) < 0.4
+    expected = np.array([focal_weight(np.array(flags[ids == i].mean()), 0.5) for i in ids])
+    found = tt.focal_weights(torch.tensor(flags).double(), IDS[kind](ids.tolist()), 0.5)
+    assert np.array_equal(found.numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_dtype_is_kept_and_rounded_once(dtype):
+    success, ids = torch.tensor([1, 0, 0], dtype=dtype), torch.zeros(3).long()
+    found = tt.focal_weights(success, ids, 0.3)
+    assert found.dtype == dtype
+    exact = torch.tensor(
+        focal_weight(np.array(1 / 3), 0.3), dtype=torch.promote_types(dtype, torch.float32)
+    )
+    assert torch.equal(found, exact.to(dtype).expand(3))
+    assert tt.focal_weights(success.bool(), ids, 0.3).dtype == torch.get_default_dtype()
+    assert tt.focal_weights(success.int(), ids, 0.3).dtype == torch.get_default_dtype()
+
+
+def test_no_gradient_flows_through_weights():
+    success = torch.tensor([1.0, 0.0], requires_grad=True)
+    logps = torch.tensor([[-1.0, -2.0]], requires_grad=True)
+    ids = torch.zeros(2).long()
+    for found in (
+        tt.focal_weights(success, ids, 0.5),
+        tt.advantages("grpo", success, ids),
+        tt.response_weights(logps, torch.ones(1, 2), 2),
+        tt.token_coefficients(logps, logps.detach(), torch.ones(1)),
+        *tt.group_metrics(success, ids).values(),
+    ):
+        assert not found.requires_grad
+
+
+def test_unscored_rollouts_count_neither_way():
+    nan = math.nan
+    success = torch.tensor([1.0, 0.0, nan, nan, nan, nan], dtype=torch.float64)
+    ids = torch.tensor([0, 0, 0, 1, 1, 2])
+    assert tt.focal_weights(success, ids, 1.0).tolist() == [0.5, 0.5, 0.5, 0, 0, 0]
+    assert tt.focal_weights(success, ids, 0.0).tolist() == [1.0] * 6
+    given = tt.focal_weights(success.nan_to_num(7), ids, 1.0, scored=~success.isnan())
+    assert torch.equal(given, tt.focal_weights(success, ids, 1.0))
+    assert tt.advantages("rloo", success, ids).tolist() == [1, -1, 0, 0, 0, 0]
+
+
+def test_an_empty_batch_gives_an_empty_answer():
+    empty = torch.zeros(0)
+    assert tt.focal_weights(empty, empty.long(), 0.5).shape == (0,)
+    assert tt.advantages("grpo", empty, []).shape == (0,)
+
+
+def test_counts_past_sixteen_bits_are_not_folded():
+    """A narrow accumulator is tried first: it must notice that it overflowed."""
+    correct = torch.ones(140_000, dtype=torch.bool)
+    slots = torch.zeros(140_000, dtype=torch.int64)
+    slots[:10] = 1
+    n, k = _groups.counts(correct, None, slots, 2)
+    assert n.tolist() == k.tolist() == [139_990, 10]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0, 0.5], [0, 0], 1.0), r"got 0\.5 at index 1\. Compare rewards with a threshold"),
+        (([1, 2], [0, 0], 1.0), r"got 2 at index 1"),
+        (([1.0, 0.0], [0], 1.0), r"group_ids must have the shape of success, \(2,\); got \(1,\)"),
+        (
+            ([1.0, 0.0], ["a", None], 1.0),
+            "must name a group for every rollout; got None at index 1",
+        ),
+        (([1.0, 0.0], [0.5, math.nan], 1.0), "got nan at index 1"),
+        (([1.0, 0.0], [0, 0], -1.0), r"gamma must be in \[0, inf\); got -1\.0"),
+        (([1.0, 0.0], [0, 0], math.nan), "gamma must be in"),
+        (([[1.0, 0.0]], [[0, 0]], 1.0), r"one entry per rollout; got shape \(1, 2\)"),
+    ],
+)
+def test_bad_input_is_named(arguments, message):
+    success, ids, gamma = arguments
+    with pytest.raises(ValueError, match=message):
+        tt.focal_weights(torch.tensor(success), ids, gamma)
+
+
+def test_bad_tensors_are_named():
+    success = torch.tensor([1.0, 0.0])
+    with pytest.raises(ValueError, match=r"integers or strings; got torch\.float32"):
+        tt.focal_weights(success, torch.zeros(2), 1.0)
+    with pytest.raises(ValueError, match="scored must have the shape"):
+        tt.focal_weights(success, [0, 0], 1.0, scored=torch.ones(3).bool())
+    with pytest.raises(ValueError, match="weights must have the shape"):
+        tt.group_metrics(success, [0, 0], weights=torch.ones(3))
+    with pytest.raises(ValueError, match="rho must be in"):
+        tt.group_metrics(success, [0, 0], rho=1.5)
+    with pytest.raises(ValueError, match="rule must be one of"):
+        tt.advantages("ppo", success, [0, 0])
+    with pytest.raises(ValueError, match="has no option 'eta'"):
+        tt.advantages("grpo", success, [0, 0], eta=1)
+    with pytest.raises(ValueError, match="k must be <= N"):
+        tt.advantages("pkpo", success, [0, 0], k=3)
+
+
+# The compiler, and no look at the values
+
+
+def everything(success, ids, logps, old, mask):
+    weights = tt.focal_weights(success, ids, 0.7)
+    A = tt.advantages("grpo", success, ids, gamma=0.3, ddof=1) * weights
+    A = A * tt.response_weights(old, mask, 1, self_normalize=True, group_ids=ids)
+    metrics = tt.group_metrics(success, ids, weights=weights)
+    loss = tt.reco_loss(logps, old, A, mode="ratio_mask")
+    return weights, A, loss, torch.stack(list(metrics.values()))
+
+
+def batch(B=12, T=5, seed=0):
+    rng = torch.Generator().manual_seed(seed)
+    success = (torch.rand(B, generator=rng) < 0.5).double()
+    ids = torch.randint(0, 4, (B,), generator=rng) * 1000
+    old = -torch.rand(B, T, generator=rng, dtype=torch.float64) - 0.01
+    logps = (old + 0.3 * torch.randn(B, T, generator=rng, dtype=torch.float64)).clamp(max=-0.01)
+    return success, ids, logps, old, torch.ones(B, T)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.long)])
+def test_compiles_into_one_graph_with_the_same_bits_for_weights(backend):
+    torch._dynamo.reset()
+    compiled = torch.compile(everything, fullgraph=True, backend=backend)
+    for seed, B in ((0, 12), (1, 12), (2, 20)):
+        inputs = batch(B, seed=seed)
+        expected = everything(*inputs)
+        for found, wanted in zip(compiled(*inputs), expected, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+        assert torch.equal(compiled(*inputs)[0], expected[0])
+
+
+def test_no_value_is_read_and_no_shape_depends_on_one():
+    """Fake tensors have no values: reading one, or a shape that depends on one, raises."""
+    with FakeTensorMode() as mode:
+        inputs = [mode.from_tensor(t) for t in batch()]
+        weights, A, loss, metrics = everything(*inputs)
+    assert (weights.shape, A.shape, loss.shape, metrics.shape) == ((12,), (12,), (12, 5), (5,))
+    assert weights.dtype == torch.float64
+
+
+def test_what_cannot_be_refused_without_reading_becomes_nan():
+    torch._dynamo.reset()
+    weights = lambda s, i: tt.focal_weights(s, i, 1.0)  # noqa: E731
+    found = torch.compile(weights, fullgraph=True, backend="eager")(
+        torch.tensor([1.0, 0.5, 0.0]), torch.tensor([0, 0, 1])
+    )
+    assert found.isnan().tolist() == [False, True, False]
+
+
+# Metrics
+
+
+def test_tail_miss_is_unbiased_for_the_closed_form(rng):
+    N, rho, prompts = 6, 0.2, 40_000
+    mu = rng.choice([0.05, 0.4, 0.9], prompts)
+    flags = rng.random((prompts, N)) < mu[:, None]
+    k = flags.sum(1)
+    draws = np.where((k > 0) & (k < N), (1 - rho) ** k, 0.0)
+    expected = tailmiss.tail_miss_prob(N, mu, rho * mu).mean()
+    assert_mean(draws - tailmiss.tail_miss_prob(N, mu, rho * mu), 0.0, detects=0.02)
+    ids = torch.arange(prompts).repeat_interleave(N)
+    found = tt.group_metrics(torch.tensor(flags.ravel()).double(), ids, rho=rho)
+    assert found["tail_miss"].item() == pytest.approx(draws.mean(), rel=1e-12)
+    assert found["tail_miss"].item() == pytest.approx(expected, abs=0.02)
+    assert found["mixed_share"].item() == pytest.approx(((k > 0) & (k < N)).mean())
+
+
+def test_metrics_of_an_uneven_batch():
+    success = torch.tensor([1.0, 0.0, 1.0, math.nan, 0.0], dtype=torch.float64)
+    ids, weights = ["a", "a", "b", "b", "c"], torch.tensor([2.0, 2.0, 0.0, 9.0, 1.0])
+    found = tt.group_metrics(success, ids, weights=weights, rho=0.5)
+    expected = [2 / 4, 1 / 3, 0.5 / 3, 5 / 4, 25 / 9]
+    assert [value.item() for value in found.values()] == pytest.approx(expected)
+    nothing = tt.group_metrics(torch.tensor([math.nan]), [0])
+    assert all(value.isnan() for value in nothing.values())
+
+
+# ReCo's response weight
+
+
+def test_response_weights_cap_and_normalise():
+    logps = torch.tensor([[-0.1], [-0.2], [-9.0], [-0.1]], dtype=torch.float64)
+    mask, G = torch.ones(4, 1), 2
+    capped = tt.response_weights(logps, mask, G)
+    assert capped[2] == 5 / G
+    free = tt.response_weights(logps, mask, G, cap=None)
+    assert free[2].item() == pytest.approx(math.e**9 / G)
+    normal = tt.response_weights(logps, mask, G, self_normalize=True)
+    assert normal.mean().item() == pytest.approx(1 / G)
+    ids = torch.tensor([5, 3, 5, 3])
+    grouped = tt.response_weights(logps, mask, G, self_normalize=True, group_ids=ids)
+    assert grouped[ids == 5].sum().item() == pytest.approx(1)
+    assert grouped[ids == 3].sum().item() == pytest.approx(1)
+    assert (grouped[2] / grouped[0]).item() == pytest.approx(5 / math.exp(0.1))
+
+
+def test_response_weights_over_the_published_range_never_meet_the_cap():
+    """Probabilities per token of 0.8 to 0.975: G w from 1.03 to 1.25."""
+    logps = torch.tensor([0.8, 0.975], dtype=torch.float64).log()[:, None].expand(2, 300)
+    found = 8 * tt.response_weights(logps, torch.ones(2, 300), 8)
+    assert found.tolist() == pytest.approx([1.25, 1.0256], abs=1e-4)
+
+
+def test_response_weights_refuse_bad_input():
+    logps, mask = torch.zeros(2, 3), torch.ones(2, 3)
+    with pytest.raises(ValueError, match=r"must be \(B, T\) both"):
+        tt.response_weights(logps, mask[:1], 2)
+    with pytest.raises(ValueError, match="group_size must be >= 1; got 0"):
+        tt.response_weights(logps, mask, 0)
+    with pytest.raises(ValueError, match=r"cap must be >= 1, or None for no cap; got 0\.5"):
+        tt.response_weights(logps, mask, 2, cap=0.5)
+
+
+# ReCo's token ratio
+
+
+def sampled(dtype=torch.float64, seed=3, shape=(6, 50)):
+    """Logits, the sampled tokens and their log-probabilities under a slightly older policy."""
+    rng = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(*shape, 7, generator=rng)
+    older = logits + 0.5 * torch.randn(*shape, 7, generator=rng)
+    tokens = torch.randint(0, 7, (*shape, 1), generator=rng)
+    old = older.to(dtype).log_softmax(-1).gather(-1, tokens)[..., 0]
+    return (
+        logits.to(dtype).requires_grad_(),
+        tokens,
+        old,
+        torch.randn(shape[0], generator=rng).to(dtype),
+    )
+
+
+def gradient(loss, logits):
+    return torch.autograd.grad(loss.sum(), logits, retain_graph=True)[0]
+
+
+@pytest.mark.parametrize("mode", tt.MODES)
+def test_first_inner_step_has_exactly_grpos_gradient(mode):
+    logits, tokens, _, A = sampled()
+    logps = logits.log_softmax(-1).gather(-1, tokens)[..., 0]
+    old = logps.detach()
+    loss = tt.reco_loss(logps, old, A, mode=mode)
+    grpo = -torch.min(
+        torch.exp(logps - old) * A[:, None],
+        torch.exp(logps - old).clamp(0.8, 1.2) * A[:, None],
+    )
+    assert torch.equal(gradient(loss, logits), gradient(grpo, logits))
+    assert torch.equal(loss, grpo)
+
+
+@pytest.mark.parametrize("mode", tt.MODES)
+def test_later_steps_have_the_written_coefficient(mode):
+    logits, tokens, old, A = sampled()
+    logps = logits.log_softmax(-1).gather(-1, tokens)[..., 0]
+    p, q, A2 = logps.detach().exp(), old.exp(), A[:, None]
+    v, r = p * (1 - p) / (q * (1 - q)), p / q
+    stop = {"ppo": v, "ratio_mask": r}.get(mode, torch.ones_like(v))
+    c = torch.where(((A2 > 0) & (stop > 1.28)) | ((A2 < 0) & (stop < 0.8)), 0, v.clamp(max=10))
+    if mode == "cispo":
+        c = v.clamp(0.8, 1.28)
+    loss = tt.reco_loss(logps, old, A, mode=mode, clip_low=0.2, clip_high=0.28)
+    expected = gradient(-c * A2 * logps, logits)
+    torch.testing.assert_close(gradient(loss, logits), expected, rtol=1e-9, atol=1e-12)
+    assert bool((c == 0).any()) == (mode in ("ppo", "ratio_mask"))
+
+
+@pytest.mark.parametrize(("p", "factor"), [(0.3, 4 / 7), (0.5, 0.0), (0.6, -0.5), (0.9, -8.0)])
+def test_the_differentiated_ratio_turns_the_update_around(p, factor):
+    logps = torch.tensor([[math.log(p)]], dtype=torch.float64, requires_grad=True)
+    loss = tt.reco_loss(logps, logps.detach(), torch.ones(1), differentiate=True)
+    assert gradient(loss, logps).item() == pytest.approx(-factor, abs=1e-12)
+    detached = tt.reco_loss(logps, logps.detach(), torch.ones(1))
+    assert gradient(detached, logps).item() == -1.0
+
+
+def test_log_variance_ratio_is_a_drop_in_whose_gradient_is_that_of_log_p():
+    logits, tokens, old, _ = sampled()
+    logps = logits.log_softmax(-1).gather(-1, tokens)[..., 0]
+    found = tt.log_variance_ratio(logps, old)
+    p, q = logps.detach().exp(), old.exp()
+    torch.testing.assert_close(
+        found.detach().exp(), tailmiss.variance_ratio(p, q), rtol=1e-9, atol=0
+    )
+    assert torch.equal(gradient(found, logits), gradient(logps, logits))
+
+
+def test_log_variance_ratio_accuracy():
+    """Against mpmath, over the whole range of log p, in both precisions."""
+    mpmath = pytest.importorskip("mpmath")
+    mpmath.mp.dps = 60
+
+    def exact(value):
+        value = mpmath.mpf(value)
+        return value + mpmath.log(-mpmath.expm1(value))
+
+    grid = -np.logspace(-6, 3.9, 80)
+    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 2e-6)):
+        logps = torch.tensor(grid, dtype=dtype)
+        old = torch.full_like(logps, -0.5)
+        expected = [float(exact(x) - exact(-0.5)) for x in logps.tolist()]
+        found = tt.log_variance_ratio(logps, old)
+        torch.testing.assert_close(
+            found.double(),
+            torch.tensor(expected, dtype=torch.float64),
+            rtol=tolerance,
+            atol=tolerance,
+        )
+
+
+@pytest.mark.parametrize("differentiate", [False, True])
+@pytest.mark.parametrize("mode", tt.MODES)
+def test_values_and_gradients_stay_finite_at_the_edges(mode, differentiate):
+    edge = [0.0, -0.0, -1e-12, -1e-8, -1e-6, -0.7, -50.0, -1e4, -1e30, -math.inf]
+    new, old = (t.flatten()[None] for t in torch.meshgrid(*[torch.tensor(edge)] * 2, indexing="ij"))
+    for A in (1.0, -1.0):
+        logps = new.clone().requires_grad_()
+        loss = tt.reco_loss(logps, old, torch.tensor([A]), mode=mode, differentiate=differentiate)
+        assert loss.isfinite().all()
+        assert gradient(loss, logps).isfinite().all()
+
+
+def test_long_padded_bf16_batches_stay_finite():
+    T = 10_000
+    logits = torch.randn(2, T, 5, dtype=torch.bfloat16, generator=torch.Generator().manual_seed(0))
+    logits[0, :, 0] += 32  # saturated: log-softmax is exactly 0 on most tokens
+    logits.requires_grad_()
+    logps = logits.float().log_softmax(-1)[..., 0]
+    mask = torch.arange(T)[None] < torch.tensor([[T], [100]])
+    logps = torch.where(mask, logps, 0.0)  # padding, as TRL fills it
+    assert (logps == 0).sum() > T
+    w = tt.response_weights(logps.detach(), mask, 2)
+    loss = tt.reco_loss(logps, logps.detach(), torch.tensor([1.0, -1.0]) * w) * mask
+    assert loss.isfinite().all()
+    assert gradient(loss, logits).isfinite().all()
+    assert w.isfinite().all()
+    half = tt.log_variance_ratio(logps.detach().bfloat16(), logps.detach().bfloat16())
+    assert half.dtype == torch.bfloat16
+    assert not half.any()
+
+
+def test_token_functions_refuse_bad_input():
+    x = torch.zeros(1, 2)
+    with pytest.raises(
+        ValueError, match="mode must be one of 'none', 'ppo', 'cispo', 'ratio_mask'"
+    ):
+        tt.token_coefficients(x, x, x, mode="gspo")
+    with pytest.raises(ValueError, match="clip_low and clip_high must be >= 0"):
+        tt.token_coefficients(x, x, x, clip_low=-0.1)
+    with pytest.raises(ValueError, match=r"cap must be >= 1; got 0\.5"):
+        tt.token_coefficients(x, x, x, cap=0.5)
+    with pytest.raises(ValueError, match="logps and old_logps must have one shape"):
+        tt.log_variance_ratio(x, x[:, :1])
+
+
+def test_nothing_warns_on_extreme_logps():
+    with warnings.catch_warnings(action="error"):
+        found = tt.response_weights(torch.tensor([[-2000.0], [-math.inf]]), torch.ones(2, 1), 4)
+    assert found.tolist() == [1.25, 1.25]

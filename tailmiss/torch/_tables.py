@@ -58,7 +58,7 @@ def _bounded(
     """The same without looking at the sizes: every group up to the limit is tabulated once."""
     table, offset = _table(rule, gamma, options, tuple(range(limit + 1)), n.device, dtype)
     found = _look_up(table, offset, n.clamp(max=limit), k.clamp(max=limit))
-    rate = torch.where(n > 0, k / n, 1.0).to(dtype)
+    rate = torch.where(n > 0, k.to(dtype) / n, 1.0)
     beyond = focal_weight(rate, gamma) if rule == "focal" else torch.full_like(rate, torch.nan)
     return torch.where(n > limit, beyond, found)
 

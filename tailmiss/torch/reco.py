@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -273,8 +274,8 @@ def reco_loss(
     logps, old_logps, advantages, mode, clip_low, clip_high, cap
         As for :func:`token_coefficients`.
     differentiate : bool
-        True ignores the mode and differentiates the ratio itself: the diagnostic that shows why the
-        ratio must be a coefficient.
+        True ignores the mode and differentiates the ratio itself, up to the cap: the diagnostic
+        that shows why the ratio must be a coefficient.
 
     Returns
     -------
@@ -299,7 +300,8 @@ def reco_loss(
     """
     A = advantages.unsqueeze(-1) if advantages.dim() == 1 else advantages
     if differentiate:
-        return -log_variance_ratio(logps, old_logps, differentiate=True).exp() * A
+        ratio = log_variance_ratio(logps, old_logps, differentiate=True)
+        return -ratio.clamp(max=math.log(cap)).exp() * A
     c = token_coefficients(
         logps, old_logps, A, mode=mode, clip_low=clip_low, clip_high=clip_high, cap=cap
     )
