@@ -92,7 +92,9 @@ def under(name, *packages):
 
 
 def layer(name):
-    for package in ("figures", "sims", "torch", "cli"):
+    if name.startswith(("tailmiss.cli", "tailmiss._cli_")):
+        return "cli"
+    for package in ("figures", "sims", "torch"):
         if under(name, f"tailmiss.{package}"):
             return package
     return "theory"

@@ -11,10 +11,7 @@ from tailmiss import weight_function as computed_weight
 
 sp = pytest.importorskip("sympy")
 
-from tailmiss import (
-    _theorem,
-    symbolic,
-)
+from tailmiss import _theorem, symbolic  # noqa: E402
 from tailmiss import symbolic_redistribution as written  # noqa: E402
 
 
