@@ -112,17 +112,17 @@ def at_equal_success(runs: pd.DataFrame, factor: float) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def against_grpo(runs: pd.DataFrame, params: dict[str, Any]) -> pd.DataFrame:
-    """Paired differences to GRPO at equal pass@1, with intervals over seeds.
+def against(runs: pd.DataFrame, factor: float, base: str = "GRPO") -> pd.DataFrame:
+    """Paired differences to a base method at equal pass@1, with intervals over seeds.
 
     A seed's difference is averaged over the learning rates at which both methods got there;
     `reached` of `runs` pairs did.
     """
-    matched = at_equal_success(runs, params["factor"])
+    matched = at_equal_success(runs, factor)
     pairs = matched.merge(
-        matched[matched.method == "GRPO"].drop(columns="method"),
+        matched[matched.method == base].drop(columns="method"),
         on=[key for key in KEYS if key != "method"],
-        suffixes=("", "_grpo"),
+        suffixes=("", "_base"),
     )
     rows = []
     for cell, tried in runs.groupby(["setting", "inner", "method"], sort=False):
@@ -130,7 +130,7 @@ def against_grpo(runs: pd.DataFrame, params: dict[str, Any]) -> pd.DataFrame:
         side = [own[name].mean() for name in ("updates", "clipped_share", "net_push")]
         total = len(tried.drop_duplicates(KEYS))
         for measure in COMPARED:
-            gap = own[measure] - own[f"{measure}_grpo"]
+            gap = own[measure] - own[f"{measure}_base"]
             interval = mean_interval(gap.groupby(own.seed).mean())
             rows.append((*cell, measure, own[measure].mean(), *interval, len(own), total, *side))
     columns = [

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ._figure import PAGE
-from ._reco_runs import against_grpo, difference_panels, run_methods
+from ._reco_runs import against, difference_panels, run_methods
 
 CAPTION = """Paired difference to GRPO with as many inner steps, where pass@1 first reaches a given
 multiple of its start; mean and 95 % interval over seeds, each averaged over learning rates (the
@@ -33,19 +33,19 @@ METHODS = (
     "token, C autograd", "token, D ratio mask", "token, E CISPO", "token, F absolute",
     "response, self-normalised", "response, L = 4", "response, L = 1",
 )  # fmt: skip
-# On fresh rollouts these are GRPO; "token only" is kept there, to show it.
-NEEDS_INNER_STEPS = ("token, A unclipped", "token, D ratio mask", "token, E CISPO")
+# On fresh rollouts A, D and E are GRPO; "token only" is kept there, to show it.
+FRESH = tuple(m for m in METHODS if not m.startswith(("token, A", "token, D", "token, E")))
+STALE = METHODS[:6]
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     cells = [
         ("shared", method, inner, rate)
         for inner in params["inner"]
-        for method in METHODS
+        for method in (FRESH if inner == 1 else METHODS if inner <= 4 else STALE)
         for rate in params["rates"]
-        if inner > 1 or method not in NEEDS_INNER_STEPS
     ]
-    return against_grpo(run_methods(cells, params, rng), params)
+    return against(run_methods(cells, params, rng), params["factor"])
 
 
 def draw(frame: pd.DataFrame, fig: Figure) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ._figure import PAGE
-from ._reco_runs import against_grpo, difference_panels, run_methods
+from ._reco_runs import against, difference_panels, run_methods
 
 CAPTION = """Paired difference to GRPO where pass@1 first reaches a given multiple of its start, 4
 inner steps, mean and 95 % interval over seeds. Shared: the setting of the other figures, 8 prompts
@@ -27,22 +27,21 @@ PARAMS: dict[str, dict[str, Any]] = {
         "store": None,
     },
     "full": {
-        "seeds": 8, "inner": 4, "rate": 0.5, "updates": 400, "records": 20, "factor": 2.5,
+        "seeds": 6, "inner": 4, "rate": 0.5, "updates": 400, "records": 20, "factor": 2.5,
         "config": {"samples": 12},
         "settings": {
             "shared": {},
-            "own policy": {"prompts_per_policy": 1},
+            "own policy": {"prompts_per_policy": 1, "samples": 3},
             "suffix contexts": {"context": 1},
             "N = 32": {"group_size": 32},
             "4 tokens": {"length": 4},
             "1 token of 256": {"length": 1, "vocabulary": 256},
             "slip 0.001": {"slip": 0.001},
-            "flat shares": {"zipf": 0.5},
         },
         "store": None,
     },
 }  # fmt: skip
-METHODS = ("GRPO", "response only", "token only", "ReCo", "F-GRPO")
+METHODS = ("GRPO", "response only", "token only", "ReCo", "response, L = 1", "F-GRPO")
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
@@ -51,7 +50,7 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
         for setting in params["settings"]
         for method in METHODS
     ]
-    return against_grpo(run_methods(cells, params, rng), params)
+    return against(run_methods(cells, params, rng), params["factor"])
 
 
 def draw(frame: pd.DataFrame, fig: Figure) -> None:

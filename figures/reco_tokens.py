@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from ._figure import PAGE
 from ._palette import BLACK, BLUE, GREEN, ORANGE, PAPER, PINK
 from ._published import published
-from ._reco_runs import mean_interval, run_methods
+from ._reco_runs import against, mean_interval, run_methods
 
 CAPTION = """Token policies trained by eight methods, 4 inner steps on each batch of rollouts,
 N = 8; means and 95 % intervals over seeds that share their tasks. Dashed: with ReCo (response
@@ -22,13 +22,15 @@ paper's averages over five benchmarks (open diamonds). The table also has 1 inne
 SIZE = (PAGE, 4.3)
 PARAMS: dict[str, dict[str, Any]] = {
     "quick": {
-        "seeds": 3, "inner": [4], "rate": 1.0, "updates": 60, "records": 4, "store": None,
+        "seeds": 3, "inner": [4], "rate": 1.0, "updates": 60, "records": 4, "factor": 1.3,
+        "store": None,
         "settings": {"shared": {}}, "config": {
             "prompts": 16, "length": 8, "vocabulary": 8, "strategies": 12, "samples": 8,
         },
     },
     "full": {
-        "seeds": 12, "inner": [1, 4], "rate": 0.5, "updates": 400, "records": 20, "store": None,
+        "seeds": 12, "inner": [1, 4], "rate": 0.5, "updates": 400, "records": 20, "factor": 2.25,
+        "store": None,
         "settings": {"shared": {}}, "config": {"samples": 12},
     },
 }  # fmt: skip
@@ -64,6 +66,12 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
         for measure in MEASURES:
             mean, low, high = mean_interval(records[measure])
             rows.append((inner, method, updates, measure, mean, low, high, len(records)))
+    for family, method in (*WITH_RECO.items(), ("GRPO", "F-GRPO")):
+        gaps = against(runs[runs.method.isin([family, method])], params["factor"], family)
+        for _, row in gaps[gaps.method == method].iterrows():
+            name = f"{row.measure} at equal pass@1 minus {family}"
+            interval = row.difference, row.low, row.high
+            rows.append((row.inner, method, row.updates, name, *interval, row.reached))
     columns = ["inner", "method", "updates", "measure", "mean", "low", "high", "seeds"]
     return pd.DataFrame(rows, columns=columns).round(7)
 
@@ -92,7 +100,7 @@ def _series() -> list[tuple[str, str, str, str]]:
 
 
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
-    frame = frame[frame.inner == frame.inner.max()]
+    frame = frame[(frame.inner == frame.inner.max()) & frame.measure.isin(MEASURES)]
     grid = fig.subplots(2, 4)
     ends = frame[frame.updates == frame.updates.max()]
     last = dict(zip(zip(ends.method, ends.measure, strict=True), ends["mean"], strict=True))
