@@ -11,6 +11,8 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
+from . import _cli_audit
+
 app = typer.Typer(
     name="tailmiss",
     help="When does a group-relative update forget rare correct answers? Closed forms, simulators,"
@@ -25,6 +27,7 @@ simulate = typer.Typer(
     help="One run of a simulator, as CSV on standard output.", no_args_is_help=True
 )
 app.add_typer(simulate, name="simulate")
+app.command(epilog=_cli_audit.EPILOG)(_cli_audit.audit)
 
 
 def main() -> None:
