@@ -61,9 +61,9 @@ def test_some_published_curves():
 
 
 def test_an_impossible_curve_is_proved_by_hand():
-    """pass@2 <= 2 pass@1 for any problems, so 0.1 then 0.4 misses by (0.4 - 2 * 0.1) / 3."""
+    """2p - p^2 is concave, so equal problems have the largest pass@2: 2(.1+t) - (.1+t)^2 = .4 - t."""
     got = audit_curve([1, 2], [0.1, 0.4], 10_000, half_width=0.001, at=())
-    assert got.misfit == pytest.approx(0.2 / 3, abs=1e-4)
+    assert got.misfit == pytest.approx((2.8 - 7.0**0.5) / 2, abs=1e-4)
     falling = audit_curve([1, 2], [0.5, 0.4], 64, half_width=0.001, at=())
     assert falling.misfit == pytest.approx(0.05, abs=1e-9)
 
@@ -96,13 +96,13 @@ def check_bounds(rng, populations, samples):
             held = {
                 "pass_at_k": truth.pass_at_k,
                 "mixed_share": truth.mixed_share,
-                "tail_miss": lambda N, r=bound.rho: truth.tail_miss_share(N, r),
+                "tail_miss": lambda N, t=truth, r=bound.rho: t.tail_miss_share(N, r),
             }[bound.quantity](bound.at)
             assert bound.low - 1e-6 <= held <= bound.high + 1e-6
 
 
 def test_bounds_hold_the_truth_and_are_attained(rng):
-    check_bounds(rng, 30, 64)
+    check_bounds(rng, 20, 64)
 
 
 @pytest.mark.long
