@@ -1,13 +1,17 @@
+import io
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from calibrated import assert_bernoulli, assert_mean
 from naive import tokens as naive
 from tailmiss.advantages import RULES, advantage_table, weight_function
+from tailmiss.cli import app
 from tailmiss.reco import gradient_factor
 from tailmiss.sims.tokens import (
     TOKEN_RULES,
@@ -313,3 +317,43 @@ def test_task_that_does_not_fit_is_refused(rng):
     task = make_task(SMALL, rng=rng)
     with pytest.raises(ValueError, match="task has 8 prompts of 6 tokens"):
         simulate_tokens(replace(SMALL, prompts=4), rng=rng, task=task)
+
+
+@pytest.mark.parametrize("token_rule", TOKEN_RULES)
+def test_extreme_settings_stay_finite(token_rule):
+    config = replace(
+        SMALL,
+        token_rule=token_rule,
+        learning_rate=1e4,
+        inner_steps=5,
+        response_weight=True,
+        weight_length=1.0,
+        weight_cap=np.inf,
+        slip=1e-12,
+    )
+    run = simulate_tokens(config, rng=3)
+    assert np.isfinite(run.logits).all()
+    assert ((run.success >= 0) & (run.success <= 1 + 1e-12)).all()
+    assert np.isfinite(run.variance).all()
+
+
+def test_groups_of_one_and_no_steps_change_nothing(rng):
+    alone = simulate_tokens(replace(SMALL, group_size=1), rng=rng)
+    np.testing.assert_array_equal(alone.logits, alone.task.logits)
+    still = simulate_tokens(replace(SMALL, steps=0), rng=rng)
+    assert still.steps.tolist() == [0]
+    assert still.retained_mass.tolist() == [[1.0] * 8]
+
+
+def test_command_prints_the_run_as_csv():
+    command = ["simulate", "tokens", "--prompts", "8", "--steps", "4", "--record-every", "2"]
+    options = ["--response-weight", "--token-rule", "variance_ppo", "--N", "4", "--seed", "7"]
+    result = CliRunner().invoke(app, command + options)
+    assert result.exit_code == 0
+    frame = pd.read_csv(io.StringIO(result.stdout))
+    config = TokenConfig(
+        prompts=8, steps=4, record_every=2, response_weight=True, token_rule="variance_ppo",
+        group_size=4,
+    )  # fmt: skip
+    expected = simulate_tokens(config, rng=7).frame()
+    pd.testing.assert_frame_equal(frame, expected, rtol=1e-9, check_dtype=False)
