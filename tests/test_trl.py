@@ -63,11 +63,14 @@ def test_gamma_zero_is_the_plain_trainer_exactly(plain, weighed):
     assert_same_run(ours, theirs, exactly=True)
 
 
-@pytest.mark.parametrize(("plain", "weighed"), PAIRS)
-def test_losses_equal_hand_multiplied_advantages_over_20_steps(plain, weighed):
-    ours = run(weighed, tailmiss=TailMissConfig(gamma=0.5), max_steps=20)
-    theirs = run(by_hand(plain, 0.5), max_steps=20)
-    assert len(ours.losses) == 20
+@pytest.mark.parametrize(
+    ("plain", "weighed", "steps"),
+    [(*PAIRS[0], 20), (*PAIRS[1], 3), pytest.param(*PAIRS[1], 20, marks=pytest.mark.long)],
+)
+def test_losses_equal_hand_multiplied_advantages(plain, weighed, steps):
+    ours = run(weighed, tailmiss=TailMissConfig(gamma=0.5), max_steps=steps)
+    theirs = run(by_hand(plain, 0.5), max_steps=steps)
+    assert len(ours.losses) == steps
     assert_same_run(ours, theirs)
 
 
@@ -102,6 +105,21 @@ def assert_weighed(trainer, *, gamma, column=0, threshold=1.0, size=runs.G):
     for batch, plain, rewards in zip(trainer.batches, trainer.plain, trainer.rewards, strict=True):
         weights = hand_weights(rewards[:, column], gamma, threshold, size)
         torch.testing.assert_close(batch["advantages"], plain * weights, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "grpo"])
+def test_accumulated_micro_batches_are_the_whole_batch(loss_type):
+    """TRL #5619, #6024: weights and their mean belong to the generation batch, not to its parts."""
+    config = TailMissConfig(gamma=1.0, renormalize="mean")
+    options = {"tailmiss": config, "loss_type": loss_type, "max_steps": 2}
+    whole = run(WeighedGRPO, per_device_train_batch_size=16, **options)
+    parts = run(
+        WeighedGRPO, per_device_train_batch_size=4, gradient_accumulation_steps=4, **options
+    )
+    summed = np.array(parts.losses).reshape(2, 4).sum(1)
+    np.testing.assert_allclose(summed, whole.losses, rtol=0, atol=1e-6)
+    for a, b in zip(whole.model.parameters(), parts.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
 
 
 def test_rewards_of_none_count_neither_way():
@@ -362,7 +380,7 @@ def _rank(rank, port):
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
     }
-    runs.two_ranks()
+    runs.two_ranks(max_steps=2)
     torch.distributed.destroy_process_group()
 
 

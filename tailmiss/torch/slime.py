@@ -37,7 +37,7 @@ def focal_rewards(args: Any, samples: list[Any]) -> tuple[list[Any], list[float]
     for group in set(groups):
         rows = torch.tensor([g == group for g in groups])
         counted = values[rows & first & ~values.isnan()]
-        if len(counted) > 1:
+        if len(counted) and counted.max() > counted.min():  # a std of equal rewards is rounding
             scale = counted.std() + 1e-6 if getattr(args, "grpo_std_normalization", True) else 1.0
             rewards[rows] = (values[rows] - counted.mean()) / scale
     return raw, (rewards * weights).nan_to_num(nan=0.0).tolist()
