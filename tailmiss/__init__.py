@@ -2,6 +2,8 @@
 
 from .advantages import RULES, advantage_table, learning_rate_multiplier, weight_function
 from .audit import audit
+from .curves import audit_curve
+from .diversity import distinct_n, self_bleu, unseen_correct_mass
 from .estimate import Estimate, MeanEstimate
 from .passk import (
     g_pass_at_k,
@@ -45,8 +47,10 @@ __all__ = [
     "Rollouts",
     "advantage_table",
     "audit",
+    "audit_curve",
     "concentration_zone",
     "covering_group_size",
+    "distinct_n",
     "expected_baseline",
     "expected_mass_change",
     "expected_missed_mass",
@@ -68,8 +72,10 @@ __all__ = [
     "posterior_pass_at_k",
     "read_rollouts",
     "response_weight",
+    "self_bleu",
     "tail_miss_prob",
     "tail_miss_share",
+    "unseen_correct_mass",
     "variance_ratio",
     "weight_function",
     "worst_group_size",
