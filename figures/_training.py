@@ -34,16 +34,21 @@ def curves() -> pd.DataFrame:
     return frame.assign(N=frame["cell"].map(sizes), rollouts=lambda f: f["N"] * f["step"])
 
 
+def made() -> dict[str, Any]:
+    """Which runs the results hold, and the commit, software and machine they were made with."""
+    return dict(json.loads((RESULTS / "runs.json").read_text()))
+
+
 def config(cell: str) -> dict[str, Any]:
     """The settings of a cell."""
-    made = json.loads((RESULTS / "runs.json").read_text())
-    return {**made["default"], **made["finished"][cell]["changes"]}
+    runs = made()["parameters"]
+    return {**runs["default"], **runs["finished"][cell]["changes"]}
 
 
 def finished(wanted: Sequence[str]) -> list[str]:
     """The cells among `wanted` that have results, in the given order."""
-    made = json.loads((RESULTS / "runs.json").read_text())["finished"]
-    return [cell for cell in wanted if cell in made]
+    done = made()["parameters"]["finished"]
+    return [cell for cell in wanted if cell in done]
 
 
 def where(frame: pd.DataFrame, column: str, value: float) -> pd.DataFrame:

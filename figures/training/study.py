@@ -167,13 +167,19 @@ def _by_block(groups: pd.DataFrame) -> pd.DataFrame:
 
 
 def _commit() -> str | None:
+    """The last commit of this folder's code and of the adapter, marked if they have changed."""
+    code = ["--", "*.py", "../../tailmiss/torch/*.py"]
     try:
-        return subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-            cwd=Path(__file__).parent, capture_output=True, text=True, check=True,
-        ).stdout.strip()  # fmt: skip
+        last, changed = (
+            subprocess.run(
+                ["git", *command, *code], cwd=Path(__file__).parent,
+                capture_output=True, text=True, check=True,
+            ).stdout.strip()
+            for command in (["log", "-1", "--format=%h"], ["status", "--porcelain"])
+        )  # fmt: skip
     except (OSError, subprocess.CalledProcessError):
         return None
+    return f"{last}-changed" if changed else last
 
 
 def main() -> int:
