@@ -1,40 +1,86 @@
-"""The runs behind every maze figure: one grid per policy, shared through the store."""
+"""The runs behind the maze figures: one grid per policy, shared through the store."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
-from tailmiss.sims.maze import SMALL_TRANSFORMER, MazeConfig, simulate_maze
+from tailmiss import provenance
+from tailmiss.sims.maze import BUDGETS, SMALL_TRANSFORMER, MazeConfig, simulate_maze
 from tailmiss.sims.sweep import run_sweep
 
+from ._categorical import over_seeds
+from ._figure import REFERENCE, read_csv
+from ._palette import BLACK, BLUE, GREEN, ORANGE, PAPER, PINK, RED
+
 BASES = {"window": MazeConfig(), "transformer": SMALL_TRANSFORMER}
-FULL: dict[str, dict[str, Any]] = {
-    "window": {"N": [4, 8, 16, 32, 64, 128], "steps": 2000, "seeds": 4},
-    "transformer": {"N": [4, 8, 16, 32], "steps": 400, "seeds": 4, "record_every": 50},
-}
-CONTROLS = ("batch_mean", "learning_rate")
 GAMMAS = (0.0, 0.5, 1.0)
+CONTROLS = ("batch_mean", "learning_rate")
+SMALL: dict[str, dict[str, Any]] = {
+    "window": {"N": [4, 16], "steps": 200, "seeds": 2, "record_every": 100, "test_mazes": 256},
+    "transformer": {
+        "N": [4], "steps": 10, "seeds": 1, "record_every": 5, "test_mazes": 64, "prompts": 16,
+        "validation_mazes": 64, "warm_start_prompts": 32,
+    },
+}  # fmt: skip
+PRESETS: dict[str, dict[str, Any]] = {
+    "quick": {"policies": {"window": SMALL["window"]}, "store": None},
+    "full": {
+        "policies": {
+            "window": {"N": [4, 8, 16, 32, 64, 128], "steps": 2000, "seeds": 4},
+            "transformer": {"N": [4, 8, 16, 32], "steps": 400, "seeds": 4, "record_every": 50},
+        },
+        "store": None,
+    },
+}  # fmt: skip
+# Finished transformer runs, which take hours: read where they fit, computed where they do not.
+KEPT = REFERENCE / "full" / "maze_runs.csv"
+ARM = ["policy", "N", "gamma", "weighting"]
+PASS = [f"pass@{k}" for k in BUDGETS]
+LABELS = {0.0: "GRPO", 0.5: r"F-GRPO, $\gamma$ = 0.5", 1.0: r"F-GRPO, $\gamma$ = 1"}
+LOOKS: dict[float, dict[str, Any]] = {
+    0.0: {"color": BLUE, "marker": "o", "ls": "-"},
+    0.5: {"color": RED, "marker": "s", "ls": (0, (5, 1.5))},
+    1.0: {"color": GREEN, "marker": "^", "ls": (0, (1, 1.2))},
+}
+
+
+BASE: dict[str, Any] = {"color": "0.35", "ls": (0, (4, 2)), "lw": 1.0}
+CONTROL_LOOKS: dict[str, dict[str, Any]] = {
+    "batch_mean": {"color": ORANGE, "marker": "D", "ls": (0, (5, 1.5, 1, 1.5))},
+    "learning_rate": {"color": PINK, "marker": "v", "ls": (0, (3, 1, 1, 1, 1, 1))},
+}
+CONTROL_LABELS = {
+    "batch_mean": "the batch's mean weight for all",
+    "learning_rate": r"learning rate $\times m_1$ = 1/2",
+}
+
+
+def only(policy: str) -> dict[str, dict[str, Any]]:
+    """The presets of one policy; in a few seconds a small one."""
+    return {
+        "quick": {"policies": {policy: SMALL[policy]}, "store": None},
+        "full": {"policies": {policy: PRESETS["full"]["policies"][policy]}, "store": None},
+    }
 
 
 def grid(policy: str, setting: dict[str, Any]) -> list[MazeConfig]:
     """Every group size, gamma and seed of a policy; at N = 8 also the two controls of gamma = 1."""
-    changes = {k: v for k, v in setting.items() if k not in ("N", "seeds", "gammas")}
+    changes = {k: v for k, v in setting.items() if k not in ("N", "seeds")}
     configs = []
     for seed in range(setting["seeds"]):
         base = replace(BASES[policy], base_seed=seed, **changes)
         for N in setting["N"]:
-            configs += [
-                replace(base, group_size=N, gamma=gamma) for gamma in setting.get("gammas", GAMMAS)
-            ]
-            if N == 8 and setting.get("controls", True):
-                configs += [
-                    replace(base, group_size=N, gamma=1.0, weighting=control)
-                    for control in CONTROLS
-                ]
+            configs += [replace(base, group_size=N, gamma=gamma) for gamma in GAMMAS]
+            if N == 8:
+                focal = replace(base, group_size=N, gamma=1.0)
+                configs += [replace(focal, weighting=control) for control in CONTROLS]
     return configs
 
 
@@ -43,18 +89,92 @@ def runs(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
 
     Streams hang on the seed alone, not on the figure, so that the figures share finished runs.
     """
-    root = np.random.SeedSequence(rng.bit_generator.seed_seq.entropy[0])  # type: ignore[attr-defined]
+    seed = int(np.atleast_1d(rng.bit_generator.seed_seq.entropy)[0])  # type: ignore[attr-defined]
+    kept = read_csv(KEPT) if KEPT.exists() else pd.DataFrame({"run": []})
     parts = []
     for policy, setting in params["policies"].items():
         configs = grid(policy, setting)
-        frames = run_sweep(
-            simulate_maze, configs, rng=np.random.default_rng(root), store=params["store"]
+        names = [name(config, seed) for config in configs]
+        missing = [i for i, one in enumerate(names) if one not in set(kept["run"])]
+        made = run_sweep(
+            simulate_maze, [configs[i] for i in missing], rng=stream(seed), store=params["store"]
         )
-        for config, frame in zip(configs, frames, strict=True):
-            parts.append(
-                frame.drop(columns="repeat").assign(
-                    policy=policy, N=config.group_size, gamma=config.gamma,
-                    weighting=config.weighting, seed=config.base_seed,
-                )
-            )  # fmt: skip
+        frames = dict(zip(missing, made, strict=True))
+        for i, config in enumerate(configs):
+            frame = frames[i].drop(columns="repeat") if i in frames else kept[kept.run == names[i]]
+            parts.append(labelled(frame, config, names[i]))
     return pd.concat(parts, ignore_index=True)
+
+
+def stream(seed: int) -> np.random.Generator:
+    """The root of the runs' streams."""
+    return np.random.default_rng(np.random.SeedSequence(seed))
+
+
+def name(config: MazeConfig, seed: int) -> str:
+    """What determines a run, as one word."""
+    return provenance.key({"config": asdict(config), "seed": seed})
+
+
+def labelled(frame: pd.DataFrame, config: MazeConfig, run: str) -> pd.DataFrame:
+    """A run's records with its arm and seed."""
+    return frame.assign(
+        policy=policy_of(config), N=config.group_size, gamma=config.gamma,
+        weighting=config.weighting, seed=config.base_seed, run=run,
+    )  # fmt: skip
+
+
+def policy_of(config: MazeConfig) -> str:
+    """Which base a config came from."""
+    return next(name for name, base in BASES.items() if type(base.policy) is type(config.policy))
+
+
+def summary(frame: pd.DataFrame, mazes: str = "all") -> pd.DataFrame:
+    """Means over seeds with 95 % t intervals, by arm and step: pass@k, -ln pass@k, reward."""
+    chosen = frame[frame.mazes == mazes].copy()
+    columns = [*PASS, "reward"]
+    for column in PASS:
+        chosen[f"nl_{column}"] = -np.log(chosen[column])
+        columns.append(f"nl_{column}")
+    table = over_seeds(chosen, [*ARM, "step"], columns)
+    seeds = chosen.groupby([*ARM, "step"], sort=False)["seed"].nunique().to_numpy()
+    return table.assign(seeds=seeds)
+
+
+def curves(axes: Axes, frame: pd.DataFrame, name: str) -> None:
+    """Every arm's mean against the update, with its band, and the base as a level."""
+    axes.axhline(frame[frame.step == 0][name].mean(), **BASE)
+    for (gamma, weighting), curve in frame.groupby(["gamma", "weighting"]):
+        look = LOOKS[gamma] if weighting == "focal" else CONTROL_LOOKS[weighting]
+        axes.plot(curve.step, curve[name], markevery=0.25, ms=3, lw=1, **look)
+        axes.fill_between(
+            curve.step, curve[f"{name}_low"], curve[f"{name}_high"], color=look["color"],
+            alpha=0.15, lw=0,
+        )  # fmt: skip
+
+
+def handles(
+    *, base: bool = False, paper: bool = False, controls: tuple[str, ...] = ()
+) -> list[Line2D]:
+    """Legend entries."""
+    made = [Line2D([], [], label=LABELS[gamma], ms=3.5, **LOOKS[gamma]) for gamma in GAMMAS]
+    for control in controls:
+        look = CONTROL_LOOKS[control]
+        made.append(Line2D([], [], label=CONTROL_LABELS[control], ms=3.5, **look))
+    if base:
+        made.append(Line2D([], [], label="base", **BASE))
+    if paper:
+        made.append(Line2D([], [], label="paper", color=BLACK, ms=4.5, **PAPER))
+    return made
+
+
+def keep(store: Path, seed: int = 0) -> None:
+    """Write the committed table of the full preset's transformer runs."""
+    setting = PRESETS["full"]["policies"]["transformer"]
+    params = {"policies": {"transformer": setting}, "store": store}
+    table = runs(params, stream(seed))
+    provenance.write(KEPT, table.to_csv(index=False, float_format="%.17g", lineterminator="\n"))
+    command = "tailmiss figures fig6 fig7 table4 --full"
+    provenance.write_json(
+        KEPT.with_suffix(".json"), provenance.record(command=command, seed=seed, **setting)
+    )
