@@ -56,7 +56,11 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     for policy, is_correct in (("simulation", correct), ("swapped", ~correct)):
         for surrogate in ("ratio", "probability"):
             for gamma in (0.0, 1.0):
-                options = {"rule": "centered", "gamma": gamma, "surrogate": surrogate}
+                options: dict[str, Any] = {
+                    "rule": "centered",
+                    "gamma": gamma,
+                    "surrogate": surrogate,
+                }
                 for N in sizes.tolist():
                     change = expected_mass_change(p, is_correct, N, **options)
                     row = {"policy": policy, "surrogate": surrogate, "gamma": gamma, "N": N}
