@@ -1,136 +1,167 @@
-r"""SymPy statements about ReCo's two levels, each proved when it is called.
+r"""What ReCo's two levels do, as SymPy statements with proofs that SymPy checks.
 
-A function returns the equation it states, after SymPy has reduced its two sides to the same
-expression; it raises ``ValueError`` if they differ. Symbols: s is the logit of the sampled token
-against all others, :math:`p = \sigma(s)`; p_0 the rollout probability; v the variance ratio.
+s is the logit of the sampled token against all others, :math:`p = \sigma(s)`; p_0 the rollout
+probability; r = p/p_0 the importance ratio and v the variance ratio, in the library's own
+arithmetic. ``python -m tailmiss.reco_symbolic`` prints all of them.
+
+Needs SymPy: ``pip install 'tailmiss[symbolic]'``.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import sympy as sp
 
+from ._theorem import Theorem, theorem
 from .weights import response_weight, variance_ratio
 
-s = sp.Symbol("s", real=True)
-p, p_0 = sp.symbols("p p_0", positive=True)
+SOURCE = "[RECO] v1, derived"
+s, d = sp.symbols("s d", real=True)
+p, p_0, b, L = sp.symbols("p p_0 b L", positive=True)
 SIGMOID = 1 / (1 + sp.exp(-s))
+V = variance_ratio(p, p_0)
 
 
-def proved(left: Any, right: Any) -> sp.Eq:
-    """The equation left = right, once SymPy has reduced the difference to zero."""
-    if sp.simplify(sp.together(left - right)) != 0:
-        raise ValueError(f"not equal: {left} and {right}")
-    return sp.Eq(left, right, evaluate=False)
+def _zero(expression: Any) -> bool:
+    return bool(sp.simplify(sp.together(expression)) == 0)
 
 
-def importance_slope() -> sp.Eq:
-    r"""d log r / ds = 1 - p: the importance ratio goes flat as p approaches 1."""
-    slope = sp.diff(sp.log(SIGMOID / p_0), s)
-    return proved(slope, 1 - SIGMOID)
+def slopes() -> Theorem:
+    """How both ratios answer to the logit: r goes flat at p = 1, v turns around at p = 1/2."""
+    return theorem(
+        "Slopes of the two ratios",
+        SOURCE,
+        sp.Eq(sp.Derivative(sp.log(sp.Function("v")(s)), s), 1 - 2 * p),
+        {
+            "d log r / ds = 1 - p": _zero(sp.diff(sp.log(SIGMOID / p_0), s) - (1 - SIGMOID)),
+            "d log v / ds = 1 - 2p": _zero(
+                sp.diff(sp.log(variance_ratio(SIGMOID, p_0)), s) - (1 - 2 * SIGMOID)
+            ),
+        },
+    )
 
 
-def variance_slope() -> sp.Eq:
-    r"""d log v / ds = 1 - 2p: bounded, and of the other sign past p = 1/2."""
-    slope = sp.diff(sp.log(variance_ratio(SIGMOID, p_0)), s)
-    return proved(slope, 1 - 2 * SIGMOID)
+def differentiated_ratio() -> Theorem:
+    """Reading C: differentiating v multiplies grad log p by v (1-2p)/(1-p)."""
+    factor = V * (1 - 2 * p) / (1 - p)
+    return theorem(
+        "The differentiated ratio",
+        SOURCE,
+        sp.Eq(sp.Symbol("grad v"), factor * sp.Symbol("grad log p")),
+        {
+            "dv/dp = v (1-2p)/(1-p) d log p/dp": _zero(sp.diff(V, p) - factor / p),
+            "negative for p > 1/2: -8 at p = 0.9 on policy": (
+                factor.subs(p_0, p).subs(p, sp.Rational(9, 10)) == -8
+            ),
+        },
+    )
 
 
-def autograd_factor() -> sp.Eq:
-    r"""grad v = v (1-2p)/(1-p) grad log p: what differentiating the ratio does (reading C)."""
-    v = variance_ratio(p, p_0)
-    return proved(sp.diff(v, p), v * (1 - 2 * p) / (1 - p) * sp.diff(sp.log(p), p))
-
-
-def on_policy() -> sp.Eq:
-    """v = 1 at p = p_0: the first update on fresh rollouts is GRPO's."""
-    return proved(variance_ratio(p_0, p_0), sp.Integer(1))
-
-
-def mirror() -> sp.Eq:
-    """v(p) = v(1 - p): a token may fall from 0.9 to 0.1 and look unmoved."""
-    return proved(variance_ratio(p, p_0), variance_ratio(1 - p, p_0))
-
-
-def clip_point() -> sp.Eq:
-    r"""v = b at :math:`p = \tfrac12 (1 - \sqrt{1 - 4 b p_0 (1-p_0)})`, and at its mirror image."""
-    b = sp.Symbol("b", positive=True)
-    point = (1 - sp.sqrt(1 - 4 * b * p_0 * (1 - p_0))) / 2
-    return proved(variance_ratio(point, p_0), b)
-
-
-def largest_ratio() -> sp.Eq:
-    """The largest v is 1 / (4 p_0 (1-p_0)), at p = 1/2: no clip above it ever acts."""
-    v = variance_ratio(p, p_0)
-    curvature = sp.simplify(sp.diff(v, p, 2) * p_0 * (1 - p_0))
-    if sp.solve(sp.diff(v, p), p) != [sp.Rational(1, 2)] or curvature != -2:
-        raise ValueError("v is not concave with its peak at 1/2")
-    return proved(v.subs(p, sp.Rational(1, 2)), 1 / (4 * p_0 * (1 - p_0)))
-
-
-def gap_to_importance() -> sp.Eq:
-    r"""v - r = -p_0 ds + O(ds^2), where ds is the move of the token's logit since the rollout.
-
-    The token level changes an update by no more than the share that logits moved within one batch.
-    """
-    ds = sp.Symbol("ds", real=True)
-    moved = p_0 * sp.exp(ds) / (1 - p_0 + p_0 * sp.exp(ds))
-    gap = variance_ratio(moved, p_0) - moved / p_0
-    return proved(sp.series(gap, ds, 0, 2).removeO(), -p_0 * ds)
-
-
-def anti_saturation(actions: int = 3) -> sp.Eq:
-    r"""Reading C on policy: :math:`\sum_a \pi_a f(\pi_a) \nabla \log \pi_a = -\nabla \Phi`.
-
-    f(x) = (1-2x)/(1-x), and Phi = sum of -x - ln(1-x) over the policy: A times a regulariser
-    against saturation, turned around where A < 0. Stated for the first logit.
-    """
+def anti_saturation(actions: int = 3) -> Theorem:
+    """Reading C on policy is A times a regulariser against saturation, reversed where A < 0."""
     z = sp.symbols(f"z0:{actions}", real=True)
     total = sum(sp.exp(x) for x in z)
     pi = [sp.exp(x) / total for x in z]
-    left = sum(x * (1 - 2 * x) / (1 - x) * sp.diff(sp.log(x), z[0]) for x in pi)
-    potential = sum(-x - sp.log(1 - x) for x in pi)
-    return proved(left, -sp.diff(potential, z[0]))
+    pushed = sum(x * (1 - 2 * x) / (1 - x) * sp.diff(sp.log(x), z[0]) for x in pi)
+    potential = -p - sp.log(1 - p)
+    return theorem(
+        "Anti-saturation",
+        SOURCE,
+        sp.Eq(sp.Symbol("E[f grad log pi]"), -sp.Symbol("grad sum_a phi(pi_a)")),
+        {
+            "phi(x) = -x - ln(1-x) has phi' = x/(1-x)": _zero(sp.diff(potential, p) - p / (1 - p)),
+            f"in every logit of {actions} actions, by symmetry the first": _zero(
+                pushed + sp.diff(sum(potential.subs(p, x) for x in pi), z[0])
+            ),
+        },
+    )
 
 
-def inverse_propensity(actions: int = 3, group_size: int = 2) -> sp.Eq:
-    r"""E[sum_i f(o_i) / (G pi(o_i))] = sum of f: with whole-response probabilities, every response
-    counts once, however rare. The geometric mean keeps only the power 1/L of this.
-    """
+def fresh_rollouts() -> Theorem:
+    """On fresh rollouts v = r = 1, and their gap grows only with the move of the logit."""
+    moved = p_0 * sp.exp(d) / (1 - p_0 + p_0 * sp.exp(d))
+    gap = variance_ratio(moved, p_0) - moved / p_0
+    return theorem(
+        "Fresh rollouts",
+        SOURCE,
+        sp.Eq(sp.Symbol("v - r"), -p_0 * d + sp.Order(d**2)),
+        {
+            "v = 1 at p = p_0, whatever p_0": _zero(V.subs(p, p_0) - 1),
+            "v - r = -p_0 d + O(d^2), d the move of the logit within the batch": _zero(
+                sp.series(gap, d, 0, 2).removeO() + p_0 * d
+            ),
+        },
+    )
+
+
+def clip_is_no_trust_region() -> Theorem:
+    """v looks the same at p and 1 - p; where a clip on it begins to mask."""
+    low = (1 - sp.sqrt(1 - 4 * b * p_0 * (1 - p_0))) / 2
+    return theorem(
+        "A clip on v is no trust region",
+        SOURCE,
+        sp.Eq(sp.Symbol("p"), low),
+        {
+            "v(p) = v(1-p)": _zero(V - V.subs(p, 1 - p)),
+            "v = b at p = (1 - sqrt(1 - 4 b p_0 (1-p_0)))/2 and at 1 - p": _zero(
+                V.subs(p, low) - b
+            ),
+            "one stationary point, p = 1/2": sp.solve(sp.diff(V, p), p) == [sp.Rational(1, 2)],
+            "v is concave": _zero(sp.diff(V, p, 2) * p_0 * (1 - p_0) + 2),
+            "so v is at most 1/(4 p_0 (1-p_0)): no bound above it ever masks": _zero(
+                V.subs(p, sp.Rational(1, 2)) - 1 / (4 * p_0 * (1 - p_0))
+            ),
+        },
+    )
+
+
+def response_weights(actions: int = 3, group_size: int = 2) -> Theorem:
+    """The weight of the whole response is inverse propensity; the mean keeps its 1/L-th power."""
     pi = sp.symbols(f"pi0:{actions}", positive=True)
     f = sp.symbols(f"f0:{actions}", real=True)
-    weight = [response_weight(sp.log(x), group_size) for x in pi]
-    # EULER is a double; the identity is about e itself.
-    weight = [w.xreplace({n: sp.E for n in w.atoms(sp.Float)}) for w in weight]
-    expected = group_size * sum(x * w * value for x, w, value in zip(pi, weight, f, strict=True))
-    return proved(expected, sum(f))
+
+    def weight(x: Any, length: Any, size: Any) -> Any:
+        value = response_weight(sp.log(x) / length, size)
+        # The library's e is a double; the identity is about e itself.
+        return sp.simplify(value.xreplace({n: sp.E for n in value.atoms(sp.Float)}))
+
+    expected = sum(
+        group_size * x * weight(x, 1, group_size) * value for x, value in zip(pi, f, strict=True)
+    )
+    pushed = p * weight(p, L, 1)
+    return theorem(
+        "Response weights",
+        SOURCE,
+        sp.Eq(sp.Symbol("p G w"), p ** (1 - 1 / L)),
+        {
+            "L = 1: E[sum_i f(o_i) / (G pi(o_i))] = sum_o f(o)": _zero(expected - sum(f)),
+            "a response of probability p is pushed by p^(1-1/L)": _zero(pushed - p ** (1 - 1 / L)),
+            "L = 1: every response alike": _zero(pushed.subs(L, 1) - 1),
+            "L to infinity: as in GRPO, by p": sp.limit(p ** (1 - 1 / L), L, sp.oo) == p,
+        },
+    )
 
 
-def common_against_rare() -> sp.Eq:
-    r"""Expected push on log p_i - log p_j of two correct answers without net push.
-
-    :math:`n_i` rollouts of weight :math:`G w_i = p_i^{-1/L}` push logit i by
-    :math:`p_i^{1 - 1/L}` in expectation: equally for all i only at L = 1, and as GRPO, by p_i, when
-    L is large.
-    """
-    L = sp.Symbol("L", positive=True)
-    pushed = p * p ** (-1 / L)
-    if sp.limit(pushed, L, sp.oo) != p or sp.simplify(pushed.subs(L, 1)) != 1:
-        raise ValueError("the limits in L are not 1 and p")
-    return proved(pushed, p ** (1 - 1 / L))
-
-
-STATEMENTS = (
-    importance_slope,
-    variance_slope,
-    autograd_factor,
-    on_policy,
-    mirror,
-    clip_point,
-    largest_ratio,
-    gap_to_importance,
+THEOREMS = (
+    slopes,
+    differentiated_ratio,
     anti_saturation,
-    inverse_propensity,
-    common_against_rare,
+    fresh_rollouts,
+    clip_is_no_trust_region,
+    response_weights,
 )
+
+
+def main() -> int:
+    """Print every theorem with its proof; the exit status is 1 if a step does not hold."""
+    theorems = [state() for state in THEOREMS]
+    for one in theorems:
+        steps = [f"  {'proved' if holds else 'FAILED'}: {step}" for step, holds in one.steps]
+        print(f"{one.name}  ({one.source})", f"  {one.statement}", *steps, "", sep="\n")
+    return int(not all(one.proved for one in theorems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
