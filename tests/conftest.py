@@ -6,9 +6,9 @@ from collections.abc import Callable
 import matplotlib
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from tailmiss import provenance
-from hypothesis import settings
 
 matplotlib.use("agg")
 
