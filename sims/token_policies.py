@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailmiss import _validate as check
 from tailmiss._rng import RNG, generator
 
 if TYPE_CHECKING:
@@ -36,6 +37,28 @@ class TokenTask:
     child: NDArray[np.int64]
     strategies: NDArray[np.int64]
     correct: NDArray[np.bool_]
+
+
+def check_task(task: TokenTask, *, prompts: int, length: int) -> None:
+    """Raise ValueError, with the reason, where a task does not fit the run or itself."""
+    F, C, V = task.logits.shape
+    S = task.correct.shape[-1]
+    shapes = {
+        "child": (task.child.shape, ((F, C, V), (1, C, V))),
+        "strategies": (task.strategies.shape, ((F, S, length),)),
+        "correct": (task.correct.shape, ((prompts, S),)),
+    }
+    for name, (found, wanted) in shapes.items():
+        if found not in wanted:
+            raise ValueError(f"task.{name} must have shape {wanted[0]}; got {found}")
+    if prompts % F:
+        raise ValueError(f"task.logits must hold policies that divide {prompts} prompts; got {F}")
+    check.within("task.logits", task.logits, -np.finfo(float).max, np.finfo(float).max)
+    check.whole("task.child", task.child, 0, high=C - 1)
+    check.whole("task.strategies", task.strategies, 0, high=V - 1)
+    hopeless = np.flatnonzero(~task.correct.any(axis=1))
+    if hopeless.size:
+        raise ValueError(f"task.correct must accept a strategy; none for prompt {hopeless[0]}")
 
 
 def make_task(config: TokenConfig, *, rng: RNG = None) -> TokenTask:

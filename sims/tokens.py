@@ -26,6 +26,7 @@ from tailmiss.advantages import advantage_table
 from .token_policies import (
     Array,
     TokenTask,
+    check_task,
     empty_batch,
     make_task,
     position_profile,
@@ -47,6 +48,8 @@ TOKEN_RULES = (
     "variance_cispo",
     "variance_absolute",
 )
+
+LARGEST_SOFTMAX_TABLE = 10**7
 
 
 @dataclass(frozen=True)
@@ -136,8 +139,12 @@ class TokenConfig:
             "samples": 0,
         }.items():  # fmt: skip
             check.whole_number(name, getattr(self, name), low)
-        for name in ("zipf", "learning_rate", "clip_low", "clip_high"):
+        for name in ("zipf", "learning_rate"):
             check.within(name, getattr(self, name), 0.0, np.finfo(float).max)
+        for name in ("clip_low", "clip_high"):
+            check.within(name, getattr(self, name), 0.0, np.inf)
+        for name in ("response_weight", "self_normalize"):
+            check.one_of(name, getattr(self, name), (False, True))
         for name in ("ratio_cap", "weight_cap", "weight_length"):
             value = getattr(self, name)
             check.within(name, 1.0 if value is None else value, 1.0, np.inf)
@@ -145,9 +152,13 @@ class TokenConfig:
         check.mass("alive_mass", self.alive_mass, inclusive=False)
         check.one_of("token_rule", self.token_rule, TOKEN_RULES)
         if self.context is not None:
-            check.whole_number("context", self.context, 0)
-        if not 0 <= self.entropy_quantile < 1:
-            raise ValueError(f"entropy_quantile must be in [0, 1); got {self.entropy_quantile!r}")
+            seen = min(check.whole_number("context", self.context, 0), self.length - 1)
+            if self.vocabulary ** (seen + 1) > LARGEST_SOFTMAX_TABLE:
+                raise ValueError(
+                    f"context must leave at most {LARGEST_SOFTMAX_TABLE:.0e} entries a position;"
+                    f" got {self.context} tokens of {self.vocabulary}"
+                )
+        check.within("entropy_quantile", self.entropy_quantile, 0.0, np.nextafter(1.0, 0.0))
         if self.prompts % self.prompts_per_policy:
             raise ValueError(
                 f"prompts ({self.prompts}) must be a multiple of prompts_per_policy"
@@ -250,7 +261,7 @@ def simulate_tokens(
     Raises
     ------
     ValueError
-        Shapes of `task` that do not fit `config`.
+        A `task` that does not fit `config` or itself.
 
     Notes
     -----
@@ -268,11 +279,8 @@ def simulate_tokens(
     rng = generator(rng)
     if task is None:
         task = make_task(config, rng=rng)
-    elif task.correct.shape[0] != config.prompts or task.strategies.shape[2] != config.length:
-        raise ValueError(
-            f"task has {task.correct.shape[0]} prompts of {task.strategies.shape[2]} tokens;"
-            f" config says {config.prompts} of {config.length}"
-        )
+    else:
+        check_task(task, prompts=config.prompts, length=config.length)
     path = strategy_contexts(task)
     logits = task.logits.copy()
     initial = strategy_mass(task, logits, path)

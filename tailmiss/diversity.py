@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
 from .passk import log_all_wrong_prob
+from .saturation import rare_nll_shift, variance_profile
 from .text_diversity import (
     distinct_n,
     group_diversity,
     ngram_similarity,
-    rare_nll_shift,
     self_bleu,
-    variance_profile,
     vendi_score,
 )
 

@@ -245,7 +245,7 @@ def net_push(
     Raises
     ------
     ValueError
-        mean_logp above 0 or NaN; cap below 1.
+        mean_logp above 0 or NaN; cap below 1; shapes that differ.
 
     Notes
     -----
@@ -259,11 +259,16 @@ def net_push(
     """
     logp = check.within("mean_logp", mean_logp, -np.inf, 0.0)
     check.within("cap", cap, 1.0, np.inf)
+    A = check.real("advantage", advantage)
+    if not logp.ndim or logp.shape != A.shape:
+        raise ValueError(
+            f"mean_logp and advantage must both be (..., G); got {logp.shape} and {A.shape}"
+        )
     G = logp.shape[-1]
     w = np.minimum(response_weight(logp, G), cap / G)
     if self_normalize:
         w = w / w.sum(axis=-1, keepdims=True)
-    return (w * check.real("advantage", advantage)).sum(axis=-1)[()]
+    return (w * A).sum(axis=-1)[()]
 
 
 def _open(name: str, p: ArrayLike) -> NDArray[np.float64]:

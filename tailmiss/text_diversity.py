@@ -1,4 +1,4 @@
-"""How varied a set of responses is: repeated phrases, saturated tokens, likelihood that is lost.
+"""How varied a set of responses is: repeated phrases, copies, effective number.
 
 Texts are strings, split by ``tokenize`` (white space by default: ``str.split``), or sequences of
 tokens of any kind, or a 2-D array of token ids whose negative entries are padding.
@@ -41,7 +41,7 @@ def distinct_n(texts: Texts, n: int = 2, *, tokenize: Tokenizer = str.split) -> 
     Raises
     ------
     ValueError
-        n below 1; texts that are one string.
+        n below 1; texts that are one string, or hold something that is no text.
 
     Notes
     -----
@@ -87,7 +87,7 @@ def self_bleu(
     Raises
     ------
     ValueError
-        max_n below 1; epsilon negative; texts that are one string.
+        max_n below 1; epsilon negative; texts as for :func:`distinct_n`.
 
     Notes
     -----
@@ -193,7 +193,7 @@ def vendi_score(similarity: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        Not square, empty, not symmetric, or a diagonal entry that is not 1.
+        Not square, empty, not symmetric, a diagonal entry that is not 1, a negative eigenvalue.
 
     Notes
     -----
@@ -210,6 +210,10 @@ def vendi_score(similarity: ArrayLike) -> float:
     if not np.allclose(S, S.T) or not np.allclose(np.diag(S), 1):
         raise ValueError("similarity must be symmetric with 1 on its diagonal")
     share = np.linalg.eigvalsh(S / len(S))
+    if share[0] < -1e-8:
+        raise ValueError(
+            f"similarity must be positive semidefinite; got eigenvalue {share[0] * len(S):g}"
+        )
     share = share[share > 0]
     return float(np.exp(-(share @ np.log(share))))
 
@@ -248,6 +252,9 @@ def group_diversity(
     >>> found["distinct_2"].value, found["self_bleu"].trials
     (0.75, 2)
     """
+    texts, groups = list(texts), list(groups)
+    if len(texts) != len(groups):
+        raise ValueError(f"groups must hold {len(texts)} labels, one a text; got {len(groups)}")
     members: dict[Hashable, list[Any]] = {}
     for text, group in zip(texts, groups, strict=True):
         if text is not None:
@@ -265,94 +272,6 @@ def group_diversity(
     return found
 
 
-def variance_profile(logps: Iterable[ArrayLike], segments: int = 3) -> Any:
-    r"""Mean Bernoulli variance p(1-p) of the sampled tokens, by relative position.
-
-    Token t = 0..L-1 of a response belongs to segment floor(t * segments / L).
-
-    Parameters
-    ----------
-    logps : one array_like per response, <= 0
-        Log-probabilities of its tokens, in nats; NaN is padding.
-    segments : int >= 1
-        3 gives early, middle and late.
-
-    Returns
-    -------
-    float64 (segments,); NaN for a segment without tokens.
-
-    Raises
-    ------
-    ValueError
-        A log-probability above 0, named by its response.
-
-    Notes
-    -----
-    [RECO] v1 reports early and middle; the number of segments and the pooling over tokens are our
-    choice. Evaluated as -p expm1(log p), exact near p = 1.
-
-    Examples
-    --------
-    >>> variance_profile([np.log([0.5, 0.5, 0.9])]).round(2)
-    array([0.25, 0.25, 0.09])
-    """
-    segments = check.whole_number("segments", segments)
-    total, tokens = np.zeros(segments), np.zeros(segments)
-    for i, row in enumerate(logps):
-        logp = np.asarray(row, float)
-        logp = check.within(f"logps[{i}]", logp[~np.isnan(logp)], -np.inf, 0.0)
-        place = np.arange(logp.size) * segments // max(logp.size, 1)
-        variance = -np.exp(logp) * np.expm1(logp)
-        total += np.bincount(place, variance, minlength=segments)
-        tokens += np.bincount(place, minlength=segments)
-    return np.divide(total, tokens, out=np.full(segments, np.nan), where=tokens > 0)
-
-
-def rare_nll_shift(base_logp: ArrayLike, logp: ArrayLike, *, share: float = 0.01) -> MeanEstimate:
-    r"""Increase of the negative log-likelihood on what the base model rarely got right.
-
-    .. math:: \Delta\mathrm{NLL}_{rare} = \frac{1}{|R|} \sum_{i \in R} (\ell^{base}_i - \ell_i)
-
-    Parameters
-    ----------
-    base_logp, logp : array_like (M,) <= 0
-        Mean log-likelihood per token of correct responses that the base model sampled, under the
-        base and under the trained model, in nats.
-    share : float in (0, 1]
-        Share of the responses, those least likely under the base model, that count as rare.
-
-    Returns
-    -------
-    MeanEstimate
-        Its value is the shift: positive where training forgets. Responses of one prompt are not
-        independent; resample prompts for an interval that allows for it.
-
-    Raises
-    ------
-    ValueError
-        Unequal shapes, no responses, a log-likelihood above 0, share outside (0, 1].
-
-    Notes
-    -----
-    [FGRPO] v2, App. M.2, where R is the top 1 % by base NLL of 126,300 trajectories.
-
-    Examples
-    --------
-    >>> rare_nll_shift([-1.0, -0.1, -0.2], [-1.5, -0.1, -0.1], share=0.3).value
-    0.5
-    """
-    base = check.within("base_logp", base_logp, -np.inf, 0.0)
-    new = check.within("logp", logp, -np.inf, 0.0)
-    if base.ndim != 1 or base.shape != new.shape or not base.size:
-        raise ValueError(
-            f"base_logp and logp must be one row of equal length; got {base.shape} and {new.shape}"
-        )
-    if not 0 < share <= 1:
-        raise ValueError(f"share must be in (0, 1]; got {share!r}")
-    rare = np.argsort(base, kind="stable")[: math.ceil(share * base.size)]
-    return MeanEstimate.of(base[rare] - new[rare])
-
-
 def _tokens(texts: Texts, tokenize: Tokenizer) -> list[Sequence[Hashable]]:
     if isinstance(texts, str):
         raise ValueError("texts must be several texts; got one string")
@@ -360,7 +279,16 @@ def _tokens(texts: Texts, tokenize: Tokenizer) -> list[Sequence[Hashable]]:
         if texts.ndim != 2:
             raise ValueError(f"texts must be a 2-D array of token ids; got shape {texts.shape}")
         return [[token for token in row if token >= 0] for row in texts.tolist()]
-    return [tokenize(text) if isinstance(text, str) else text for text in texts]
+    found: list[Sequence[Hashable]] = []
+    for i, text in enumerate(texts):
+        if isinstance(text, str):
+            text = tokenize(text)
+        elif not isinstance(text, (Sequence, np.ndarray)):
+            raise ValueError(
+                f"texts must be strings or sequences of tokens; got {text!r} at index {i}"
+            )
+        found.append(text)
+    return found
 
 
 def _ngrams(tokens: Sequence[Hashable], n: int) -> list[tuple[Hashable, ...]]:

@@ -229,6 +229,8 @@ def test_net_push_of_the_worked_example():
         (lambda: clip_points(0.5, -1), "bound must be in"),
         (lambda: net_push([0.1], [1.0]), "mean_logp must be in"),
         (lambda: net_push([-0.1], [1.0], cap=0.1), "cap must be in"),
+        (lambda: net_push([-0.1, -0.2], [1.0]), r"must both be \(..., G\)"),
+        (lambda: net_push(-0.1, 1.0), r"must both be \(..., G\)"),
         (lambda: expected_reco_mass_change([0.5, 0.5], [1, 0], 2, length=0.5), "length must be"),
         (lambda: expected_reco_mass_change([0.5, 0.5], [1, 0], 2, rule="x"), "rule must be one"),
         (lambda: expected_reco_mass_change([0.5, 0.4], [1, 0], 2), "p must"),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from nltk.util import ngrams
 
-from tailmiss import text_diversity as d
+from tailmiss import diversity as d
 
 WORDS = ["the", "x", "=", "12", "naïve", "数学", "🙂", "e\u0301", "and", "so"]
 
@@ -148,6 +148,11 @@ def test_rare_nll_shift_takes_the_least_likely_under_the_base(rng):
     [
         (lambda: d.distinct_n("one string"), "texts must be several"),
         (lambda: d.self_bleu("one string"), "texts must be several"),
+        (lambda: d.distinct_n(["a", None]), "strings or sequences.*None at index 1"),
+        (lambda: d.self_bleu([1, 2]), "strings or sequences.*1 at index 0"),
+        (lambda: d.group_diversity(["a"], [1, 2]), "groups must hold 1 labels"),
+        (lambda: d.variance_profile([-1.0]), "one row of tokens"),
+        (lambda: d.vendi_score([[1, 2], [2, 1]]), "positive semidefinite"),
         (lambda: d.distinct_n(["a"], 0), "n must be whole, >= 1"),
         (lambda: d.self_bleu(["a", "b"], 1.5), "max_n must be whole"),
         (lambda: d.self_bleu(["a", "b"], epsilon=-1), "epsilon must be in"),

@@ -306,6 +306,9 @@ def test_same_seed_same_run_and_frame_has_one_row_a_record():
         ({"ratio_cap": 0.5}, "ratio_cap must be in"),
         ({"weight_length": 0.5}, "weight_length must be in"),
         ({"group_size": 2.5}, "group_size must be whole"),
+        ({"response_weight": "yes"}, "response_weight must be one of"),
+        ({"context": 5, "vocabulary": 32}, "context must leave at most"),
+        ({"entropy_quantile": "most"}, "entropy_quantile must be real"),
     ],
 )
 def test_bad_config_is_named(fields, message):
@@ -313,10 +316,22 @@ def test_bad_config_is_named(fields, message):
         replace(SMALL, **fields)
 
 
-def test_task_that_does_not_fit_is_refused(rng):
-    task = make_task(SMALL, rng=rng)
-    with pytest.raises(ValueError, match="task has 8 prompts of 6 tokens"):
-        simulate_tokens(replace(SMALL, prompts=4), rng=rng, task=task)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: {"correct": t.correct[:4]}, r"task.correct must have shape \(8, 6\)"),
+        (lambda t: {"strategies": t.strategies[..., :3]}, "task.strategies must have shape"),
+        (lambda t: {"logits": t.logits[..., :5]}, "task.child must have shape"),
+        (lambda t: {"logits": t.logits * np.nan}, "task.logits must be"),
+        (lambda t: {"child": t.child + 1000}, "task.child must be whole"),
+        (lambda t: {"strategies": t.strategies + 5}, "task.strategies must be whole"),
+        (lambda t: {"correct": t.correct & False}, "none for prompt 0"),
+    ],
+)
+def test_task_that_does_not_fit_is_refused(change, message):
+    task = make_task(SMALL, rng=0)
+    with pytest.raises(ValueError, match=message):
+        simulate_tokens(SMALL, rng=0, task=replace(task, **change(task)))
 
 
 @pytest.mark.parametrize("token_rule", TOKEN_RULES)
