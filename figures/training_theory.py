@@ -47,6 +47,7 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
             total.columns = [*total.columns[:-4], "seen", "expected", "variance", "groups"]
             rows.append(total.assign(kind=kind, event=event))
     frame = pd.concat(rows, ignore_index=True)
+    frame["cell"] = frame["cell"].fillna("all")
     frame["z"] = (frame["seen"] - frame["expected"]) / np.sqrt(frame["variance"])
     return frame[["kind", "event", "cell", "seed", "step", "seen", "expected", "groups", "z"]]
 
@@ -73,5 +74,5 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
         centres = (bins[1:] + bins[:-1]) / 2
         axes.plot(centres, heights, MARKERS[i + 3], color=COLOURS[i + 3], ms=4, label=label)
     axes.plot(grid, stats.norm.pdf(grid), color=BLACK, label="normal")
-    axes.set(xlabel="(observed - predicted) / s.e.", ylabel="density")
+    axes.set(xlabel="(observed - predicted) / s.e.", ylabel="density", ylim=(0, 0.75))
     axes.legend(fontsize=6.5)

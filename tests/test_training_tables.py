@@ -1,0 +1,96 @@
+"""Comparisons over seeds, and what the committed results of the training study say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from tailmiss.figures import _training as tables
+from tailmiss.figures._figure import read_csv
+
+DETECTS = 0.05
+"""Relative error of a predicted count that the committed runs would show."""
+
+
+@pytest.fixture
+def frame():
+    """Two cells, three seeds, straight lines: pass@1 rises, modes fall."""
+    rows = []
+    for cell, N, rate in (("a", 2, 0.001), ("b", 8, 0.002)):
+        for seed in range(3):
+            for step in (0, 50, 100):
+                up = 0.1 * seed + rate * step
+                row = {"cell": cell, "seed": seed, "step": step, "split": "train", "N": N}
+                rows.append({**row, "rollouts": N * step, "pass_1": up, "modes": 9 - step / 100})
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "steps"), [("step", 30, (30, 30)), ("rollouts", 200, (100, 25))]
+)
+def test_measures_are_linear_between_evaluations(frame, column, value, steps):
+    found = tables.where(frame, column, value)
+    for cell, step, rate in zip("ab", steps, (0.001, 0.002), strict=True):
+        own = found[found["cell"] == cell]
+        assert own["pass_1"].to_numpy() == pytest.approx(0.1 * np.arange(3) + rate * step)
+        assert own["modes"].to_numpy() == pytest.approx(9 - step / 100)
+
+
+def test_runs_that_never_get_there_are_left_out(frame):
+    assert set(tables.where(frame, "rollouts", 500)["cell"]) == {"b"}
+
+
+def test_at_equal_training_pass_1_only_the_rest_differs(frame):
+    common = tables.common_pass_1(frame, ["a", "b"])
+    assert common == pytest.approx({0: 0.1, 1: 0.2, 2: 0.3})
+    found = tables.where_training_reaches(frame, common)
+    change = tables.paired(found, "a", ["pass_1", "modes"])
+    assert change["pass_1"].to_numpy() == pytest.approx(np.zeros(3), abs=1e-12)
+    assert change["modes"].to_numpy() == pytest.approx(np.full(3, 0.5))
+
+
+def test_intervals_are_those_of_the_t_test(rng):
+    values = rng.normal(size=7)
+    one = pd.DataFrame({"cell": "a", "x": values})
+    (row,) = tables.over_seeds(one, ["cell"], ["x"]).to_dict("records")
+    low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert (row["low"], row["high"], row["seeds"]) == pytest.approx((low, high, 7))
+
+
+def test_one_seed_has_no_interval():
+    one = pd.DataFrame({"cell": ["a"], "x": [1.0]})
+    (row,) = tables.over_seeds(one, ["cell"], ["x"]).to_dict("records")
+    assert row["value"] == 1
+    assert np.isnan(row["low"])
+
+
+def test_the_committed_tables_hold_the_runs_they_name():
+    made = tables.made()
+    for name in ("curves", "groups"):
+        frame = read_csv(tables.RESULTS / f"{name}.csv")
+        found = frame.groupby("cell")["seed"].unique().map(sorted).to_dict()
+        assert found == {cell: run["seeds"] for cell, run in made["parameters"]["finished"].items()}
+    assert made["commit"]
+    assert made["machine"]["processor"]
+
+
+def test_sampled_groups_of_every_run_agree_with_theory():
+    groups = read_csv(tables.RESULTS / "groups.csv")
+    for event in ("right", "mixed", "tail_miss"):
+        columns = [event, f"{event}_expected", f"{event}_variance"]
+        seen, expected, variance = groups[columns].sum()
+        assert DETECTS * expected > (stats.norm.isf(5e-10) + 3.1) * variance**0.5
+        assert abs(seen - expected) < stats.norm.isf(5e-10) * variance**0.5
+        each = groups.groupby(["cell", "seed"])[columns].sum()
+        z = (each[event] - each[columns[1]]) / each[columns[2]] ** 0.5
+        assert stats.kstest(z, "norm").pvalue > 1e-9
+
+
+def test_training_sharpens_at_gamma_zero():
+    frame = tables.curves()
+    frame = frame[(frame["cell"] == "N=8") & (frame["split"] == "train")].set_index("seed")
+    start, end = (frame[frame["step"] == step] for step in (0, 300))
+    for measure, sign in {"pass_1": 1, "pass_256": -1, "retained": -1, "modes": -1}.items():
+        assert (sign * (end[measure] - start[measure]) > 0).all(), measure
