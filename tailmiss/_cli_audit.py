@@ -86,22 +86,22 @@ def audit(
     from .rollouts import read_rollouts
 
     chosen = dict(_pair(text) for text in where or [])
+    options: dict[str, Any] = {
+        "group_size": group_size,
+        "rho": rhos,
+        "k": None if k is None else _numbers("--k", k, int),
+        "N": None if N is None else _numbers("--N", N, int),
+        "rules": [rule.strip() for rule in rules.split(",")],
+        "gamma": _numbers("--gamma", gamma, float),
+        "confidence": confidence,
+        "rng": seed,
+    }
     with _progress() as progress:
         rollouts = read_rollouts(
             files, prompt=prompt, reward=reward, threshold=threshold, answer=answer, step=step,
             n=n, c=c, where=chosen, progress=progress,
         )  # fmt: skip
-    result = run(
-        rollouts,
-        group_size=group_size,
-        rho=rhos,
-        k=None if k is None else _numbers("--k", k, int),
-        N=None if N is None else _numbers("--N", N, int),
-        rules=[rule.strip() for rule in rules.split(",")],
-        gamma=_numbers("--gamma", gamma, float),
-        confidence=confidence,
-        rng=seed,
-    )
+    result = run(rollouts, **options)
     if out is not None:
         from .report import write_report
 

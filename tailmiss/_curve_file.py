@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
@@ -35,10 +36,11 @@ def read_curve(path: str, *, percent: bool | None = None) -> PrintedCurve:
         No such columns, a line that does not read, values outside the scale, a k that stands twice.
     """
     rows = []
-    for part in parts(path):
-        if part.kind != "line":
-            raise ReadError(part.name, "a table of k and value is needed")
-        rows += list(part.content)
+    with ExitStack() as open_files:
+        for part in parts(path, open_files):
+            if part.kind != "line":
+                raise ReadError(part.name, "a table of k and value is needed")
+            rows += list(part.content)
     if not rows:
         raise ReadError(path, "holds no values")
     names = list(rows[0][1])

@@ -50,6 +50,32 @@ def fit_cells(kind: type[PromptPopulation], cells: Array, masses: bool) -> Promp
     return kind(population.alpha, population.beta, zero, one, cells, -float(best.fun))
 
 
+def fit_curve(kind: type[PromptPopulation], k: Array, value: Array, mass: bool) -> PromptPopulation:
+    """The population whose pass@k is nearest in the mean square, from several starts."""
+    from scipy.optimize import least_squares
+
+    if k.ndim != 1 or k.shape != value.shape or k.size < 2 + mass:
+        raise ValueError(
+            f"k and value must be lists of one length, at least {2 + mass}; got {k.shape} and"
+            f" {value.shape}"
+        )
+    top = _MASS[1] if mass else 1e-12
+
+    def off(x: Array) -> Array:
+        return np.asarray(_population(kind, np.append(x, 0.0)).pass_at_k(k)) - value
+
+    rate = float(np.clip(value[np.argmin(k)], 1e-3, 0.999))
+    starts = [
+        [np.log(max(rate * size, 2e-3)), np.log((1 - rate) * size), zero * top]
+        for size in (0.5, 2.0, 8.0)
+        for zero in (0.02, 0.4 * (1 - float(value.max())) + 0.01)
+    ]
+    box = ([_LAW[0]] * 2 + [0.0], [_LAW[1]] * 2 + [top])
+    fits = [least_squares(off, start, bounds=box, xtol=1e-12, ftol=1e-12) for start in starts]
+    best = min(fits, key=lambda fit: fit.cost)
+    return _population(kind, np.append(best.x if mass else [*best.x[:2], 0.0], 0.0))
+
+
 def _population(kind: type[PromptPopulation], x: Array) -> PromptPopulation:
     alpha, beta = np.exp(x[:2])
     zero = float(x[2])

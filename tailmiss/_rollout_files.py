@@ -12,11 +12,12 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 Progress = Callable[[int, int | None], None]
-_CUT = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError)
+_CUT = (EOFError, OSError, zlib.error, lzma.LZMAError)
 _UNPACK = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 
 
@@ -41,15 +42,15 @@ class ReadError(ValueError):
         super().__init__(f"{name}: {place + ': ' if place else ''}{what}")
 
 
-def parts(path: str, progress: Progress | None = None) -> Iterator[Part]:
-    """The parts of a file; "-" is standard input."""
+def parts(path: str, open_files: ExitStack, progress: Progress | None = None) -> Iterator[Part]:
+    """The parts of a file; "-" is standard input. Files stay open as long as the stack."""
     if path == "-":
         yield from _parts("standard input", io.BytesIO(sys.stdin.buffer.read()), progress, None)
         return
-    with open(path, "rb") as file:
-        size = file.seek(0, io.SEEK_END)
-        file.seek(0)
-        yield from _parts(path, file, progress, size)
+    file = open_files.enter_context(open(path, "rb"))  # noqa: SIM115
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    yield from _parts(path, file, progress, size)
 
 
 def _parts(
@@ -170,9 +171,7 @@ def _json(name: str, file: io.BufferedReader, member: str) -> Part:
     number, first = next(((i, line) for i, line in lines if line.strip()))
     try:
         value = parse(first)
-    except ReadError:
-        raise
-    except ValueError:
+    except (ValueError, RecursionError):
         return Part(name, "document", _document(name, first, file, number), member)
     second = next(((i, line) for i, line in lines if line.strip()), None)
     if second is None:

@@ -66,7 +66,11 @@ def choose_reward(table: Table, wanted: str | None) -> tuple[str, Array, list[st
         ]
         return ",".join(names), np.min([rewards(table, name) for name in names], axis=0), []
     found = sorted((q, name) for name in _rollout_columns(table) if (q := _quality(table, name)))
-    usable = [(q, name) for q, name in found if _reads_as_reward(table, name)]
+    held = {name: sum(v is not None for v in table.columns[name]) for _, name in found}
+    most = max(held.values(), default=0)
+    usable = [
+        (q, name) for q, name in found if 2 * held[name] > most and _reads_as_reward(table, name)
+    ]
     if not usable:
         if found:
             rewards(table, found[0][1])
@@ -173,7 +177,8 @@ def _prompt_columns(table: Table, names: list[str]) -> list[str]:
     ranked = sorted(
         (rank(name, order), name.count("."), name)
         for name in names
-        if prompt_rank(name) is not None and any(v is not None for v in table.columns[name])
+        if prompt_rank(name) is not None
+        and 2 * sum(v is not None for v in table.columns[name]) > table.size
     )
     return [name for _, _, name in ranked]
 

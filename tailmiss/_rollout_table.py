@@ -139,15 +139,18 @@ def _of_member(member: str) -> dict[str, str]:
 
 
 def _how(sample: list[dict[str, Any]], reward: str | None) -> Any:
-    for record in sample:
-        how = inner(record, reward, strict=True)
-        if how is not None:
-            scalars, _ = flatten(record)
-            own = [name for name in scalars if reward and matches(name, reward)]
-            if own or (reward is None and how[0] == "columns" and _plain_reward(record)):
-                return None
-            return how
-    return None
+    """How most records hold their rollouts; None where each record is one."""
+    ways = [way for record in sample if (way := _way(record, reward)) is not None]
+    return ways[0] if 2 * len(ways) > len(sample) else None
+
+
+def _way(record: dict[str, Any], reward: str | None) -> Any:
+    how = inner(record, reward, strict=True)
+    if how is None:
+        return None
+    if reward is None:
+        return None if how[0] == "columns" and _plain_reward(record) else how
+    return None if any(matches(name, reward) for name in flatten(record)[0]) else how
 
 
 def _plain_reward(record: dict[str, Any]) -> bool:

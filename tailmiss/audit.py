@@ -139,7 +139,8 @@ def audit(
     rho : float or sequence in (0, 1)
         Shares of the correct mass taken as rare; the first decides the regime.
     k, N : sequence of int, optional
-        Where to evaluate; powers of two by default.
+        Where to evaluate; powers of two by default, of which the powers of four past the rollouts
+        get an interval of the fit. The group size in use is always among N.
     rules, gamma : sequences
         Advantage rules and focal exponents to compare.
     confidence : float in (0, 1)
@@ -205,13 +206,17 @@ def _audit(rollouts: Rollouts, options: Mapping[str, Any], *, intervals: bool = 
     ends = (int(n[held].min()), float(np.median(n[held])), largest)
     ks = options["k"] or _powers(1, max(largest, 256), use, ends)
     sizes = options["N"] or _powers(2, max(largest, 1024), use, ends)
+    sizes = sorted({*sizes, use} - {1})
     average = _averager(n, c, clusters, options)
 
+    asked = {*(options["k"] or ()), *(options["N"] or ()), use}
+
     def rows(values: Any, at: Iterable[int], fitted: str, *extra: float) -> dict[int, Row]:
+        ends = {x for x in at if x > largest and (x in asked or x.bit_length() % 2)}
         return {
             x: _row(
-                average(values, x, *extra), population, fitted, (x, *extra), x > largest, intervals,
-                options["confidence"],
+                average(values, x, *extra), population, fitted, (x, *extra),
+                intervals and x in ends, options["confidence"],
             )
             for x in at
         }  # fmt: skip
@@ -285,14 +290,13 @@ def _row(
     population: PromptPopulation | None,
     fitted: str,
     at: tuple[float, ...],
-    beyond: bool,
-    intervals: bool,
+    interval: bool,
     confidence: float,
 ) -> Row:
     value = low = high = NAN
     if population is not None:
         value = float(getattr(population, fitted)(*at))
-        if beyond and intervals and fitted != "tail_miss_prob":
+        if interval and fitted != "tail_miss_prob":
             low, high = population.interval(
                 lambda p: getattr(p, fitted)(*at), confidence=confidence
             )

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
 from ._credit import expected_credit
-from ._population_fit import distinct_counts, fit_cells, profile_interval
+from ._population_fit import distinct_counts, fit_cells, fit_curve, profile_interval
 from .passk import pass_at_k, pass_hat_k
 from .tail_miss import tail_miss_prob
 
@@ -166,6 +166,28 @@ class PromptPopulation:
         0.35
         """
         return fit_cells(cls, distinct_counts(n, c), masses)
+
+    @classmethod
+    def fit_curve(cls, k: ArrayLike, value: ArrayLike, *, mass: bool = True) -> PromptPopulation:
+        """Least squares from pass@k values alone, with an optional mass at 0.
+
+        A curve says nothing of its own noise, so the population has no interval; what the curve
+        certifies is found by :func:`tailmiss.audit_curve`.
+
+        Raises
+        ------
+        ValueError
+            k not whole or below 1, a value outside [0, 1], fewer than 2 values (3 with a mass).
+
+        Examples
+        --------
+        >>> truth = PromptPopulation(0.5, 2.0, 0.1)
+        >>> k = [1, 2, 4, 8, 16]
+        >>> fitted = PromptPopulation.fit_curve(k, truth.pass_at_k(k))
+        >>> round(fitted.alpha, 3), round(fitted.zero, 3)
+        (0.5, 0.1)
+        """
+        return fit_curve(cls, check.whole("k", k), check.mass("value", value), mass)
 
     @property
     def mean_rate(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -204,7 +205,8 @@ def read_rollouts(
     asked = [name for name in (*wanted.values(), n, c, *(where or {})) if name]
     asked += [part.strip() for name in asked for part in name.split(",")]
     try:
-        table = gather(_all(names, progress), wanted, asked)
+        with ExitStack() as open_files:
+            table = gather(_all(names, open_files, progress), wanted, asked)
         if where:
             _filter(table, where)
         return Rollouts(source=source, **assemble(table, wanted, threshold, (n, c)))
@@ -215,11 +217,11 @@ def read_rollouts(
         raise ValueError(text if text.startswith(tuple(names)) else f"{source}: {text}") from None
 
 
-def _all(names: list[str], progress: Progress | None) -> Any:
+def _all(names: list[str], open_files: ExitStack, progress: Progress | None) -> Any:
     for name in names:
         if os.path.isdir(name):
             raise ReadError(name, "is a directory; give its files")
-        yield from parts(name, progress)
+        yield from parts(name, open_files, progress)
 
 
 def _filter(table: Table, where: Mapping[str, str]) -> None:

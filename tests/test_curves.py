@@ -61,7 +61,7 @@ def test_some_published_curves():
 
 
 def test_an_impossible_curve_is_proved_by_hand():
-    """2p - p^2 is concave, so equal problems have the largest pass@2: 2(.1+t) - (.1+t)^2 = .4 - t."""
+    """2p - p^2 is concave, so equal problems are best at k = 2: 2(.1+t) - (.1+t)^2 = .4 - t."""
     got = audit_curve([1, 2], [0.1, 0.4], 10_000, half_width=0.001, at=())
     assert got.misfit == pytest.approx((2.8 - 7.0**0.5) / 2, abs=1e-4)
     falling = audit_curve([1, 2], [0.5, 0.4], 64, half_width=0.001, at=())

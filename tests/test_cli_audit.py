@@ -1,0 +1,151 @@
+"""The command `tailmiss audit` through its real entry point, and the report it writes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from rollout_files import REAL, REFUSED, TRUTH, UNDERSTOOD
+
+from tailmiss import audit, cli, read_rollouts
+from tailmiss.report import render, write_report
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["tailmiss", "audit", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        captured = capsys.readouterr()
+        return stop.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+def test_json_is_one_object_on_standard_output(run):
+    file = "tau_bench_gpt4o_airline_n4.json"
+    code, out, _ = run(REAL / file, "--json", "--k", "1,2,4", "--N", "2,4")
+    assert code == 0
+    got = json.loads(out)
+    truth = TRUTH[file]["views"]["task_id"]
+    assert got["pass_at_k"]["4"]["value"] == pytest.approx(truth["pass@k"]["4"]["float"], abs=1e-12)
+    assert got["pass_hat_k"]["4"]["value"] == pytest.approx(0.2, abs=1e-12)
+    assert got["columns"]["reward"] == "reward"
+
+
+def test_text_says_what_was_taken(run):
+    code, out, err = run(
+        REAL / "rookworld_continuous_rewards_n8.json", "--threshold", 1, "--k", 1, "--N", "2,8"
+    )
+    assert code == 0
+    assert "reward = rewards; success is reward >= 1" in out
+    assert "prompt = entry of sample_results" in out
+    assert "warning: 4 groups without a signal" in out
+    assert err == ""
+
+
+def test_refusals_are_one_line_and_exit_2(run, tmp_path):
+    for name, (file, content, message) in REFUSED.items():
+        path = tmp_path / file
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        code, out, err = run(path)
+        assert (code, out) == (2, ""), name
+        assert err.startswith(f"tailmiss: {path}"), name
+        assert message in err
+        assert err.count("\n") == 1
+
+
+def test_options_reach_the_reader(run, tmp_path):
+    path = tmp_path / "s.jsonl"
+    path.write_text(REFUSED["two filters"][1])
+    few = ("--json", "--k", 1, "--N", 2)
+    code, out, _ = run(path, "--where", "filter=strict", *few)
+    assert (code, json.loads(out)["rollouts"]) == (0, 3)
+    code, _, err = run(path, "--where", "strict")
+    assert (code, "--where must be COLUMN=VALUE" in err) == (2, True)
+    code, _, err = run(path, "--k", "a")
+    assert (code, "--k must be numbers" in err) == (2, True)
+    assert run()[0] == 2
+    code, _, err = run(path, "--curve", path)
+    assert (code, "give one of the two" in err) == (2, True)
+
+
+def test_a_curve_that_cannot_be_exits_1(run, tmp_path):
+    path = tmp_path / "c.csv"
+    path.write_text("k,value\n1,10.0\n2,40.0\n")
+    code, out, _ = run("--curve", path, "--samples", 64, "--json", "--N", "2,8")
+    got = json.loads(out)
+    assert (code, got["feasible"]) == (1, False)
+    assert got["misfit_points"] == pytest.approx(7.8, abs=0.2)
+    code, out, _ = run("--curve", path, "--samples", 64, "--N", 2)
+    assert code == 1
+    assert "impossible: no problems in any proportions come closer than" in out
+    path.write_text("k,value\n1,20.0\n4,40.0\n")
+    code, out, _ = run("--curve", path, "--samples", 64, "--N", "2,8", "--out", tmp_path / "out")
+    assert (code, "possible: some problems have this curve" in out) == (0, True)
+    assert (tmp_path / "out" / "bounds.csv").exists()
+    code, _, err = run("--curve", path)
+    assert (code, "--samples" in err) == (2, True)
+
+
+def test_a_newcomer_from_another_folder(tmp_path):
+    (tmp_path / "r.csv").write_text("prompt,reward\na,1\na,0\nb,1\nb,1\n")
+    command = [sys.executable, "-m", "tailmiss.cli", "audit", "r.csv", "--json", "--k", "1"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["success_rate"] == 0.75
+    broken = subprocess.run(
+        [*command[:4], "-"], input="{", cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (broken.returncode, broken.stdout) == (2, "")
+    assert broken.stderr.startswith("tailmiss: standard input: line 1: not JSON")
+
+
+def small(path=REAL / "aime25_one_prompt_n80_answers_scores.json", **options):
+    return audit(read_rollouts(path, **options), k=[1, 2, 128], N=[2, 4, 128])
+
+
+def test_report_is_one_file_that_stands_alone(tmp_path):
+    written = write_report(audit(([8] * 40, [0, 1, 3, 8] * 10), k=[1, 16], N=[4, 16]), tmp_path)
+    assert {path.name for path in written} == {
+        "report.html", "audit.json", "audit.csv", "mixed_share.svg", "mixed_share.png",
+        "pass_at_k.svg", "pass_at_k.png", "success_rates.svg", "success_rates.png",
+    }  # fmt: skip
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<svg") == 3
+    assert "Group size 8:" in page
+    outside = re.findall(r'(?:src|href)="(?!#)[^"]*"|url\((?!#)[^)]*\)|@import|<script', page)
+    assert outside == []
+    assert json.loads((tmp_path / "audit.json").read_text())["prompts"] == 40
+    assert page == render(audit(([8] * 40, [0, 1, 3, 8] * 10), k=[1, 16], N=[4, 16]))
+
+
+def test_report_of_awkward_audits(tmp_path):
+    for result in (
+        small(),
+        small(REAL / "evalplus_old_eval_results_n10_all_failed.json"),
+        audit(([1], [1])),
+        audit(read_rollouts(sorted(REAL.glob("trl_completions_*.parquet"))), k=[1], N=[2, 4]),
+    ):
+        page = render(result)
+        assert "nan" not in re.sub(r"<svg.*?</svg>", "", page, flags=re.S)
+        assert result.format in page
+
+
+def test_report_escapes_names(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("<script>alert(1)</script>,reward\na,1\na,0\nb,0\nb,0\n")
+    result = audit(read_rollouts(path, prompt="<script>alert(1)</script>"), k=[1], N=[2])
+    assert "<script" not in render(result)
+
+
+def test_every_layout_can_be_audited(tmp_path):
+    for file, content, n, c, *_ in UNDERSTOOD.values():
+        path = tmp_path / file
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        got = audit(read_rollouts(path), k=[1], N=[2])
+        assert (got.scored, got.correct) == (sum(n), sum(c))
+        assert json.dumps(got.to_dict(), allow_nan=False)
