@@ -61,11 +61,12 @@ def expected_reco_mass_change(
     -----
     The weight depends on the action alone, so the argument of ``redistribution.py`` holds with
     omega-weighted sums: given X = k the correct and the wrong draws stay independent. With the
-    ratio surrogate and L = 1 without a cap, two correct answers keep their ratio in expectation,
-    because p omega = 1; at length L they separate at rate p_i^(1 - 1/L) - p_j^(1 - 1/L), which for
-    L of a few tokens is already GRPO's p_i - p_j. Self-normalised weights couple all draws and do
-    not factorise: :func:`estimate_reco_mass_change`. Equal to expected_mass_change at cap 1 and to
-    enumeration in tests/test_reco.py.
+    ratio surrogate an answer's own rollouts push its logit by p omega = p^(1 - 1/L) in expectation:
+    alike for common and rare answers at L = 1 without a cap, and as in GRPO, by p, for L of a few
+    tokens and more. The net push adds -p S to every logit, sampled or not, which for S < 0 favours
+    what is likely. Self-normalised weights couple all draws and do not factorise:
+    :func:`estimate_reco_mass_change`. Equal to expected_mass_change at cap 1 and to enumeration in
+    tests/test_reco.py.
 
     Examples
     --------
