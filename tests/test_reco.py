@@ -195,17 +195,15 @@ def test_monte_carlo_agrees_at_size(rng):
         assert abs(estimate.value - getattr(exact, name)) <= 6.2 * estimate.standard_error
 
 
-def test_full_inverse_weight_keeps_the_ratio_of_two_correct_answers(rng):
-    """With L = 1 and no cap p omega = 1: the expected drift of log p_i - log p_j is nothing."""
+@pytest.mark.parametrize("length", [1, 4, np.inf])
+def test_own_rollouts_push_by_the_power_of_p_that_the_length_leaves(length, rng):
+    """E[n_i omega_i A_i] is the same multiple of p_i^(1-1/L) for every correct answer."""
     p, N = np.array([0.4, 0.05, 0.55]), 6
-    counts = rng.multinomial(N, p, size=400_000)
-    a, b = advantage_table("rloo", N)
-    K = counts[:, :2].sum(axis=1)
-    S = counts @ np.where([True, True, False], 1 / p, 0) * a[K] + counts[:, 2] / p[2] * b[K]
-    dz = counts[:, :2] / p[:2] * a[K][:, None] - p[:2] * S[:, None]
-    common, rare = dz.T
-    drift = common - rare + (p[0] - p[1]) * S
-    assert_mean(drift, 0.0, detects=0.2)
+    counts = rng.multinomial(N, p, size=400_000)[:, :2]
+    a, _ = advantage_table("rloo", N)
+    pushed = counts * p[:2] ** (-1 / length) * a[counts.sum(axis=1)][:, None]
+    share = p[:2] ** (1 - 1 / length)
+    assert_mean(pushed[:, 0] / share[0] - pushed[:, 1] / share[1], 0.0, detects=0.2)
 
 
 def test_net_push_of_the_worked_example():
