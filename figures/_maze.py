@@ -23,7 +23,7 @@ BASES = {"window": MazeConfig(), "transformer": SMALL_TRANSFORMER}
 GAMMAS = (0.0, 0.5, 1.0)
 CONTROLS = ("batch_mean", "learning_rate")
 SMALL: dict[str, dict[str, Any]] = {
-    "window": {"N": [4, 16], "steps": 200, "seeds": 2, "record_every": 100, "test_mazes": 256},
+    "window": {"N": [4, 16], "steps": 200, "seeds": 3, "record_every": 100, "test_mazes": 256},
     "transformer": {
         "N": [4], "steps": 10, "seeds": 1, "record_every": 5, "test_mazes": 64, "prompts": 16,
         "validation_mazes": 64, "warm_start_prompts": 32,

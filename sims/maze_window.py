@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailmiss.advantages import weight_function
+
 from . import _maze_policy_kernel as kernel
 from . import _maze_training_kernel as training
 from ._maze_config import ALGORITHMS, MazeConfig, base_stream
@@ -105,3 +107,68 @@ def target_log_probs(
         out,  # type: ignore[union-attr]
     )
     return out
+
+
+def expected_change(
+    config: MazeConfig, learner: Learner, fresh: Any, unseen: Any
+) -> tuple[NDArray[Any], float]:
+    r"""What the expected update does to mazes that are not in its batch, to first order.
+
+    With p_y the target probability of a training maze y, the expected policy gradient is
+    :math:`u = E_y[w_N(p_y) \nabla p_y]` (exact, see :func:`tailmiss.weight_function`), and the
+    log-probability of another maze x moves by :math:`u \cdot \nabla \ln p_x` per unit of learning
+    rate.
+
+    Parameters
+    ----------
+    config, learner
+        The update rule and the policy. Under the controls the weights are those of `config.tables`.
+    fresh, unseen : (mazes, moves, lengths)
+        Mazes that stand for the training distribution, and mazes to be predicted.
+
+    Returns
+    -------
+    change : float64 (unseen mazes,)
+    size : float
+        The norm of u; divide by it to compare directions.
+    """
+    gamma = 0.0 if config.weighting == "learning_rate" else config.gamma
+    p = np.exp(target_log_probs(config, learner, *fresh))
+    w = weight_function(config.rule, config.group_size, p, gamma=gamma, **config.rule_options)
+    update = (w * p) @ gradients(config, learner, *fresh) / len(p)
+    return gradients(config, learner, *unseen) @ update, float(np.linalg.norm(update))
+
+
+def gradients(
+    config: MazeConfig, learner: Learner, mazes: Any, moves: Any, lengths: Any
+) -> NDArray[Any]:
+    """Gradient of every target path's log-probability, one row a maze."""
+    out = np.empty((len(mazes), learner.parameters.size))
+    training.target_gradients(
+        mazes,
+        moves,
+        lengths,
+        learner.parameters,
+        config.policy.window,
+        config.policy.hidden,
+        out,  # type: ignore[union-attr]
+    )
+    return out
+
+
+def sample_paths(
+    config: MazeConfig, learner: Learner, maze: Any, n: int, rng: np.random.Generator
+) -> list[tuple[NDArray[Any], float]]:
+    """Rollouts in one maze: their moves and log-probabilities."""
+    window, hidden = config.policy.window, config.policy.hidden  # type: ignore[union-attr]
+    model = kernel.layers(learner.parameters, config.size, window, hidden)
+    weights = kernel.unfolded(model, config.size, window)
+    kernel.unfold(model[0], window, weights[0])
+    work = kernel.workspace(config.size, window, hidden, n)
+    anywhere = np.full(config.size**2, -1, np.int8)
+    kernel.roll_out(maze, anywhere, False, n, weights, work, rng)
+    logp, slots, moves, lengths = work[4], work[7], work[8], work[9]
+    return [
+        (moves[i, :m].copy(), float(logp[slots[i, :m], moves[i, :m]].sum()))
+        for i, m in enumerate(lengths)
+    ]

@@ -1,0 +1,46 @@
+"""Fig. 7: mazes during training, one column a group size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from . import _maze
+from ._figure import PAGE
+
+POLICY = "window"
+CAPTION = """Mazes with one correct path during training, one column a group size N: reward on
+training mazes, and exact pass@1 and pass@2048 on held-out mazes. Window policy, 17x17 mazes.
+Dashed: the warm-started base. Means over seeds; bands: 95 % t intervals."""
+SIZE = (PAGE, 4.2)
+PARAMS = _maze.only(POLICY)
+ROWS = {"reward": "train reward", "pass@1": "test pass@1", "pass@2048": "test pass@2048"}
+
+
+def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
+    table = _maze.summary(_maze.runs(params, rng))
+    columns = [f"{name}{end}" for name in ROWS for end in ("", "_low", "_high")]
+    return table[[*_maze.ARM, "step", "seeds", *columns]]
+
+
+def draw(frame: pd.DataFrame, fig: Figure) -> None:
+    sizes = sorted(frame.N.unique())
+    panels = fig.subplots(len(ROWS), len(sizes), sharex=True, sharey="row", squeeze=False)
+    for row, (name, label) in zip(panels, ROWS.items(), strict=True):
+        for axes, N in zip(row, sizes, strict=True):
+            _maze.curves(axes, frame[frame.N == N], name)
+            axes.margins(x=0)
+        row[0].set_ylabel(label)
+        row[0].set_ylim(0, 1.02 if name == "pass@2048" else None)
+    for axes, N in zip(panels[0], sizes, strict=True):
+        axes.set_title(f"$N$ = {N}")
+    for axes in panels[-1]:
+        axes.set_xlabel("update")
+    controls = tuple(c for c in _maze.CONTROLS if c in set(frame.weighting))
+    fig.legend(
+        handles=_maze.handles(base=True, controls=controls),
+        loc="outside upper center", ncols=4 if not controls else 3,
+    )  # fmt: skip

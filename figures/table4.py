@@ -1,0 +1,71 @@
+"""Table 4: pass@1, pass@128 and pass@256 on mazes, beside the paper's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from . import _maze
+from ._categorical import bars
+from ._figure import PAGE
+from ._palette import PAPER
+from ._published import published
+
+CAPTION = """Pass@K on held-out mazes after training, in percent, against the group size N. Filled:
+ours, means over seeds with 95 % t intervals (above: window policy, 17x17 mazes; below: transformer,
+4x4 cells). Open diamonds: the paper's Table 4 (3.9M-parameter transformer, 17x17 mazes, 20,000
+steps). Ours learn less in their 2,000 and 400 updates: compare orders, not heights."""
+SIZE = (PAGE, 4.2)
+PARAMS = _maze.PRESETS
+SHOWN = (1, 128, 256)
+
+
+def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
+    """One row per arm and K; `gain` is over GRPO on the same base, mazes and N, seed by seed."""
+    runs = _maze.runs(params, rng)
+    runs = runs[runs.mazes == "all"]
+    last = runs[runs.step == runs.groupby("policy").step.transform("max")]
+    long = last.melt([*_maze.ARM, "seed"], [f"pass@{k}" for k in (*SHOWN, 2048)], "k", "pass")
+    long["pass"] *= 100
+    long["k"] = long["k"].str.removeprefix("pass@").astype(int)
+    plain = long[long.gamma == 0].set_index(["policy", "N", "seed", "k"])["pass"]
+    places = pd.MultiIndex.from_frame(long[["policy", "N", "seed", "k"]])
+    long["gain"] = long["pass"] - plain.reindex(places).to_numpy()
+    table = _maze.over_seeds(long, [*_maze.ARM, "k"], ["pass", "gain"])
+    base = runs[runs.step == 0].groupby("policy")[[f"pass@{k}" for k in (*SHOWN, 2048)]].mean()
+    table["base"] = [
+        100 * base.loc[p, f"pass@{k}"] for p, k in zip(table.policy, table.k, strict=True)
+    ]
+    paper = published("table4_maze").rename(columns={"value": "paper"})
+    table = table.merge(paper, "left", ["N", "gamma", "k"])
+    table.loc[table.weighting != "focal", "paper"] = np.nan
+    return table.sort_values(["policy", "k", "N", "gamma", "weighting"], ignore_index=True)
+
+
+def draw(frame: pd.DataFrame, fig: Figure) -> None:
+    policies = [name for name in ("window", "transformer") if name in set(frame.policy)]
+    panels = fig.subplots(len(policies), len(SHOWN), sharex=True, sharey="col", squeeze=False)
+    for row, policy in zip(panels, policies, strict=True):
+        for axes, k in zip(row, SHOWN, strict=True):
+            rows = frame[(frame.policy == policy) & (frame.k == k) & (frame.weighting == "focal")]
+            axes.axhline(rows.base.iloc[0], **_maze.BASE)
+            for (gamma, curve), shift in zip(rows.groupby("gamma"), (0.94, 1, 1.06), strict=True):
+                look = _maze.LOOKS[gamma]
+                axes.errorbar(
+                    curve.N * shift, curve["pass"], bars(curve, "pass"), ms=3.5, elinewidth=0.8,
+                    **look,
+                )  # fmt: skip
+                axes.plot(curve.N * shift, curve.paper, color=look["color"], ms=4.5, **PAPER)
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(sorted(frame.N.unique()), sorted(frame.N.unique()))
+            axes.minorticks_off()
+            axes.set_ylim(0, 100)
+        row[0].set_ylabel(f"{policy}\npass@$K$, %")
+    for axes, k in zip(panels[0], SHOWN, strict=True):
+        axes.set_title(f"$K$ = {k}")
+    for axes in panels[-1]:
+        axes.set_xlabel("group size N")
+    fig.legend(handles=_maze.handles(base=True, paper=True), loc="outside upper center", ncols=5)
