@@ -68,11 +68,12 @@ def where(frame: pd.DataFrame, column: str, value: float) -> pd.DataFrame:
 def where_training_reaches(frame: pd.DataFrame, pass_1: dict[int, float]) -> pd.DataFrame:
     """Every run's measures at the step where its pass@1 on training prompts is its seed's value."""
     parts = []
-    for (cell, seed), run in frame.groupby(["cell", "seed"], sort=False):
+    for _, run in frame.groupby(["cell", "seed"], sort=False):
+        seed = int(run["seed"].iloc[0])
         trained = run[run["split"] == "train"]
         found = _reach(trained, "pass_1", pass_1[seed]) if seed in pass_1 else None
         if found is not None:
-            parts.append(where(run.assign(cell=cell), "step", found["step"]))
+            parts.append(where(run, "step", found["step"]))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -80,7 +81,8 @@ def common_pass_1(frame: pd.DataFrame, cells: Sequence[str]) -> dict[int, float]
     """For each seed that all cells have, the training pass@1 that all of them reach."""
     trained = frame[(frame["split"] == "train") & frame["cell"].isin(cells)]
     best = trained.groupby(["seed", "cell"])["pass_1"].max().unstack()
-    return best.dropna().min(axis=1).to_dict()
+    lowest = best.dropna().min(axis=1)
+    return dict(zip(map(int, lowest.index), map(float, lowest), strict=True))
 
 
 def over_seeds(frame: pd.DataFrame, by: Sequence[str], measures: Sequence[str]) -> pd.DataFrame:

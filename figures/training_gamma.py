@@ -92,7 +92,8 @@ def _printed() -> pd.DataFrame:
     """The paper's changes of pass@1 and pass@256, as fractions."""
     table = published("table6_gamma").query("split == 'math'")
     wide = table.set_index(["model", "method", "gamma", "k"])["value"].unstack("gamma") / 100
-    change = wide.sub(wide[0.0], axis=0).drop(columns=0.0).stack().rename("value").reset_index()
+    change = wide.sub(wide[0.0], axis=0).drop(columns=0.0)
+    change = change.reset_index().melt(["model", "method", "k"], value_name="value")
     change["measure"] = "pass_" + change["k"].astype(str)
     change["loss"] = change["method"].str.lower()
     change["cell"] = change["model"]

@@ -38,7 +38,7 @@ class Answers:
         """Tokens of each answer, the end-of-sequence token included."""
         return self.scored.sum(axis=1)
 
-    def subset(self, chosen: Sequence[int]) -> tuple[Answers, np.ndarray]:
+    def subset(self, chosen: Sequence[int] | np.ndarray) -> tuple[Answers, np.ndarray]:
         """The answers of some of the problems, in the order given, and which rows they were."""
         rows = np.concatenate([np.flatnonzero(self.owner == i) for i in chosen])
         problems = tuple(self.problems[i] for i in chosen)

@@ -12,7 +12,7 @@ from . import task
 
 CHARACTERS = "0123456789+-*=:"
 PAD, EOS = len(CHARACTERS), len(CHARACTERS) + 1
-SIZES = {
+SIZES: dict[str, dict[str, Any]] = {
     "84k": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2},
     "1M": {"hidden_size": 160, "intermediate_size": 400, "num_hidden_layers": 4},
 }

@@ -49,7 +49,11 @@ class Watch:
             for i, answer in zip(problem, answers, strict=True)
         ]
         lengths = [len(tokens) for tokens in completion_ids]
-        row = {"step": len(self.rows) + 1, "reward": np.mean(rewards), "tokens": np.mean(lengths)}
+        row: dict[str, Any] = {
+            "step": len(self.rows) + 1,
+            "reward": np.mean(rewards),
+            "tokens": np.mean(lengths),
+        }
         if len(self.rows) % WATCH_EVERY == 0:
             rare = [(i, a) in self.rare for i, a in zip(problem, answers, strict=True)]
             chosen = problem[:: self.group_size]
@@ -118,7 +122,8 @@ class Measure:
             answers, base = self.sets[name], self.base[name]
             logps = answers.logps(model)
             measures = per_problem(answers, logps, base)
-            splits = self.splits if name == "main" else {name: slice(None)}
+            everything = np.ones(len(answers.problems), bool)
+            splits = self.splits if name == "main" else {name: everything}
             for split, chosen in splits.items():
                 row = {"step": step, "split": split}
                 row |= {key: float(values[chosen].mean()) for key, values in measures.items()}

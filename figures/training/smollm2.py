@@ -41,7 +41,7 @@ def load() -> tuple[Any, Any]:
     folder = Path(found.origin).parent
     words = AutoTokenizer.from_pretrained(folder, gguf_file=GGUF, padding_side="left")
     packed = AutoModelForCausalLM.from_pretrained(folder, gguf_file=GGUF, dtype=torch.float32)
-    config = packed.config
+    config: Any = packed.config
     if hasattr(config, "quantization_config"):
         del config.quantization_config
     model = LlamaForCausalLM(config)

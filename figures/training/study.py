@@ -44,27 +44,27 @@ class Cell:
 CELLS = (
     Cell(1, "N=8", seeds=8),
     Cell(1, "N=8 gamma=1", {"gamma": 1.0}, seeds=8),
-    *(Cell(2, f"N={N}", {"group_size": N}) for N in (2, 4, 16, 32)),
-    Cell(2, "N=32 gamma=.5", {"group_size": 32, "gamma": 0.5}),
-    Cell(3, "N=8 gamma=.5", {"gamma": 0.5}),
-    Cell(3, "N=8 gamma=2", {"gamma": 2.0}),
-    Cell(4, "other rollouts", {"again": 1}),
-    Cell(4, "low learning rate", {"learning_rate": 1e-4 * float(learning_rate_multiplier(1.0))}),
-    Cell(4, "constant weight", {"constant_weight": float(learning_rate_multiplier(1.0))}),
-    Cell(4, "no clipping", {"max_grad_norm": 0.0}),
-    Cell(4, "entropy bonus", {"entropy_coef": 0.01}),
-    Cell(4, "KL to the base", {"beta": 0.01}),
-    Cell(4, "differential smoothing", {"smoothing": 0.05}),
+    *(Cell(2, f"N={N}", {"group_size": N}) for N in (2, 4)),
+    *(Cell(3, f"N={N}", {"group_size": N}) for N in (16, 32)),
+    *(Cell(4, f"N=8 gamma={g}", {"gamma": float(g)}) for g in (".5", "2")),
+    Cell(5, "other rollouts", {"again": 1}),
+    Cell(5, "low learning rate", {"learning_rate": 1e-4 * float(learning_rate_multiplier(1.0))}),
+    Cell(5, "constant weight", {"constant_weight": float(learning_rate_multiplier(1.0))}),
+    Cell(5, "no clipping", {"max_grad_norm": 0.0}),
+    Cell(5, "entropy bonus", {"entropy_coef": 0.01}),
+    Cell(5, "KL to the base", {"beta": 0.01}),
+    Cell(5, "differential smoothing", {"smoothing": 0.05}),
+    Cell(6, "N=32 gamma=.5", {"group_size": 32, "gamma": 0.5}),
     *(
-        Cell(5, f"{loss} gamma={gamma:g}", {"loss_type": loss, "gamma": gamma})
+        Cell(7, f"{loss} gamma={gamma:g}", {"loss_type": loss, "gamma": gamma})
         for loss in ("dapo", "cispo")
         for gamma in (0.0, 0.5, 1.0, 2.0)
     ),
-    Cell(6, "4 inner steps", {"inner_steps": 4}),
-    Cell(6, "ReCo response", {"response": True}),
-    Cell(6, "ReCo token", {"ratio": True, "inner_steps": 4}),
-    Cell(6, "ReCo", {"response": True, "ratio": True, "inner_steps": 4}),
-    Cell(6, "ReCo gamma=1", {"response": True, "ratio": True, "inner_steps": 4, "gamma": 1.0}),
+    Cell(8, "4 inner steps", {"inner_steps": 4}),
+    Cell(8, "ReCo response", {"response": True}),
+    Cell(8, "ReCo token", {"ratio": True, "inner_steps": 4}),
+    Cell(8, "ReCo", {"response": True, "ratio": True, "inner_steps": 4}),
+    Cell(8, "ReCo gamma=1", {"response": True, "ratio": True, "inner_steps": 4, "gamma": 1.0}),
 )
 
 

@@ -221,6 +221,9 @@ def _control(config: TrainConfig) -> type:
     log-probability per token of an answer, a right one gets -c l more and a wrong one +c l."""
 
     class Control:
+        model: Any
+        _get_per_token_logps_and_entropies: Any
+
         def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Any:
             rewards = super()._calculate_rewards(*args, **kwargs)  # type: ignore[misc]
             self.side = 2 * rewards[:, 0] - 1
@@ -233,13 +236,9 @@ def _control(config: TrainConfig) -> type:
                 mask = batch["completion_mask"]
                 tokens = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
                 attention = torch.cat([batch["prompt_mask"], mask], 1)
+                forward = self._get_per_token_logps_and_entropies
                 with torch.no_grad():
-                    logps = self._get_per_token_logps_and_entropies(  # type: ignore[attr-defined]
-                        self.model,
-                        tokens,
-                        attention,
-                        mask.size(1),  # type: ignore[attr-defined]
-                    )[0]
+                    logps = forward(self.model, tokens, attention, mask.size(1))[0]
                 mean = (logps * mask).sum(1) / mask.sum(1)
                 batch["advantages"] -= config.smoothing * self.side * mean
             return batch
