@@ -202,7 +202,9 @@ def _audit(rollouts: Rollouts, options: Mapping[str, Any], *, intervals: bool = 
     population = _population(n[held], c[held], warnings)
     largest, use = int(n.max()), _group_size(rollouts, options["group_size"])
     rate = float(c.sum() / n.sum())
-    clusters = rollouts.prompt if rollouts.step is not None else None
+    clusters = None
+    if rollouts.step is not None:
+        clusters = np.unique(rollouts.prompt.astype(str), return_inverse=True)[1]
     ends = (int(n[held].min()), float(np.median(n[held])), largest)
     ks = options["k"] or _powers(1, max(largest, 256), use, ends)
     sizes = options["N"] or _powers(2, max(largest, 1024), use, ends)
@@ -274,12 +276,17 @@ def _powers(low: int, high: int, use: int, ends: tuple[int, float, int]) -> list
 
 def _averager(n: Array, c: Array, clusters: Array | None, options: Mapping[str, Any]) -> Any:
     """Mean over prompts of an estimator, evaluated once for each distinct (n, c)."""
-    pairs, place = np.unique(np.stack([n, c]), axis=1, return_inverse=True)
+    pairs, place, counts = np.unique(
+        np.stack([n, c]), axis=1, return_inverse=True, return_counts=True
+    )
 
     def average(estimator: Any, *at: float) -> MeanOverProblems:
-        values = np.atleast_1d(estimator(pairs[0], pairs[1], *at))[place.ravel()]
+        values = np.atleast_1d(estimator(pairs[0], pairs[1], *at))
+        spread = {"counts": counts} if clusters is None else {"clusters": clusters}
+        if clusters is not None:
+            values = values[place.ravel()]
         return mean_over_problems(
-            values, clusters=clusters, confidence=options["confidence"], rng=options["rng"]
+            values, confidence=options["confidence"], rng=options["rng"], **spread
         )
 
     return average

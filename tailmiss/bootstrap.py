@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from . import _validate as check
 from ._rng import RNG, generator
 
-_MOST_CELLS = 5000
+_MOST_CLUSTERS = 5000
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class MeanOverProblems:
 def mean_over_problems(
     values: ArrayLike,
     *,
+    counts: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     confidence: float = 0.95,
     resamples: int = 4000,
@@ -44,8 +45,9 @@ def mean_over_problems(
 ) -> MeanOverProblems:
     """Mean and percentile bootstrap interval of one value a problem; NaN marks a problem left out.
 
-    Values of one cluster (a prompt seen at several training steps) are drawn together. Past 5,000
-    distinct cells the interval is the normal one, to which the bootstrap has converged.
+    `counts` says how many problems have each value. Values of one cluster (a prompt seen at several
+    training steps, by number) are drawn together; past 5,000 clusters the interval is the normal
+    one, to which the bootstrap has converged.
 
     Examples
     --------
@@ -54,30 +56,34 @@ def mean_over_problems(
     """
     values = np.asarray(values, float).ravel()
     check.mass("confidence", confidence, inclusive=False)
+    number = np.ones(values.size) if counts is None else np.asarray(counts, float)
     kept = ~np.isnan(values)
-    used, left_out = int(kept.sum()), int((~kept).sum())
-    value = float(values[kept].mean()) if used else float("nan")
-    if clusters is None:
-        sums, sizes = values[kept], np.ones(used)
-    else:
-        _, place = np.unique(np.asarray(clusters)[kept], return_inverse=True)
-        sums, sizes = np.bincount(place, values[kept]), np.bincount(place).astype(float)
-    if sums.size < 2:
+    used, left_out = int(number[kept].sum()), int(number[~kept].sum())
+    value = float(values[kept] @ number[kept] / used) if used else float("nan")
+    sums, sizes, number = values[kept], np.ones(int(kept.sum())), number[kept]
+    if clusters is not None:
+        place = np.asarray(clusters)[kept]
+        sums, sizes = np.bincount(place, sums), np.bincount(place).astype(float)
+        sums, sizes = sums[sizes > 0], sizes[sizes > 0]
+        number = np.ones(sums.size)
+    elif counts is None:
+        sums, number = np.unique(sums, return_counts=True)
+        sizes = np.ones(sums.size)
+    draws = int(number.sum())
+    if draws < 2:
         return MeanOverProblems(value, float("nan"), float("nan"), used, left_out)
-    cells, counts = np.unique(np.stack([sums, sizes]), axis=1, return_counts=True)
     tail = (1 - confidence) / 2
-    if counts.size > _MOST_CELLS:
+    if clusters is not None and draws > _MOST_CLUSTERS:
         from scipy.special import ndtri
 
-        spread = np.sqrt(counts @ (cells[0] - value * cells[1]) ** 2) / used
-        reach = spread * float(ndtri(1 - tail))
-        low, high = value - reach, value + reach
-    else:
-        source, batch = generator(rng), max(1, 2**22 // counts.size)
-        means = np.empty(resamples)
-        for start in range(0, resamples, batch):
-            part = means[start : start + batch]
-            draws = source.multinomial(sums.size, counts / sums.size, size=part.size)
-            part[:] = (draws @ cells[0]) / (draws @ cells[1])
-        low, high = np.quantile(means, [tail, 1 - tail])
-    return MeanOverProblems(value, min(float(low), value), max(float(high), value), used, left_out)
+        spread = np.sqrt(((sums - value * sizes) ** 2).sum()) / used
+        reach = float(spread * ndtri(1 - tail))
+        return MeanOverProblems(value, value - reach, value + reach, used, left_out)
+    source, batch = generator(rng), max(1, 2**22 // sums.size)
+    means = np.empty(resamples)
+    for start in range(0, resamples, batch):
+        part = means[start : start + batch]
+        drawn = source.multinomial(draws, number / draws, size=part.size)
+        part[:] = (drawn @ sums) / (drawn @ sizes)
+    low, high = (float(end) for end in np.quantile(means, [tail, 1 - tail]))
+    return MeanOverProblems(value, min(low, value), max(high, value), used, left_out)
