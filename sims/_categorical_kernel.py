@@ -144,7 +144,7 @@ def run_dense(  # type: ignore[no-untyped-def]
     close_window(trace[0], 0, window, 0)
     power1, power2, groups, record = 1.0, 1.0, 0, 1
     for step in range(1, steps + 1):
-        draw_many(inside, before, sums, rng, counts, None, N)
+        draw_many(weights, inside, before, sums, rng, counts, None, N)
         K, missed = 0, 0.0
         for i in range(n_correct):
             K += counts[i]

@@ -23,6 +23,8 @@ from ._inverse_cdf import (
     sum_blocks,
 )
 
+RESTING, UNTOUCHED = -1, -2
+RESUM = 1024  # steps between sums of all weights; in between they follow the changes
 RETIRE = 16  # steps between looks for actions that have come to rest
 STILL = 2.0**-54  # relative changes of a weight that add up to this are none in double precision
 
@@ -45,13 +47,13 @@ def run_moving(  # type: ignore[no-untyped-def]
     """
     size = len(logits)
     weights, start = np.zeros(size), np.zeros(size)
-    m, root, due = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
+    rest_m, rest_root, due = np.full(size, 0.0), np.full(size, 0.0), np.full(size, 0)
     decay = np.sqrt(beta2)
     still = STILL * (1 - beta1 / decay)  # of changes that shrink by beta1 / decay a step
-    slot, action = np.full(size, -1), np.empty(n, np.uint32)
+    slot, action = np.full(size, UNTOUCHED, np.int32), np.empty(n, np.uint32)
     slot_m, slot_root, slot_logit, slot_weight = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    change, counts = np.empty(n), np.zeros(size, np.int32)
-    touched, untouched = np.empty(n, np.uint32), np.ones(n, np.bool_)
+    change, counts = np.empty(n), np.full(size, 0, np.int32)
+    touched = np.empty(n, np.uint32)
     hits, window = np.empty(min(N, n) + 1, np.uint32), np.zeros(4)
     few = N * 4 * BRANCH <= n
     width = BRANCH if few else BLOCK
@@ -76,7 +78,7 @@ def run_moving(  # type: ignore[no-untyped-def]
         if few:
             n_hits = draw_few(weights, sums, top, rng, counts, hits, N)
         else:
-            n_hits = draw_many(inside, before, sums, rng, counts, hits, N)
+            n_hits = draw_many(weights, inside, before, sums, rng, counts, hits, N)
         K, hit_weight = 0, 0.0
         for j in range(n_hits):
             if hits[j] < n_correct:
@@ -92,13 +94,14 @@ def run_moving(  # type: ignore[no-untyped-def]
                 continue
             s = slot[i]
             if s < 0:
+                is_new = s == UNTOUCHED
                 s, M = M, M + 1
                 slot[i], action[s] = s, i
                 idle = step - due[i]
-                slot_m[s], slot_root[s] = m[i] * beta1**idle, root[i] * decay**idle
+                slot_m[s], slot_root[s] = rest_m[i] * beta1**idle, rest_root[i] * decay**idle
                 slot_logit[s], slot_weight[s] = logits[i], weights[i]
-                if untouched[i]:
-                    untouched[i], touched[n_touched] = False, i
+                if is_new:
+                    touched[n_touched] = i
                     n_touched += 1
                     rest[0] -= weights[i]
                     rest[1] -= weights[i] * (logits[i] - shift)
@@ -128,15 +131,19 @@ def run_moving(  # type: ignore[no-untyped-def]
             for s in range(M - 1, -1, -1):
                 if abs(change[s]) < still:
                     i = action[s]
-                    m[i], root[i], logits[i] = slot_m[s], slot_root[s], slot_logit[s]
-                    due[i], slot[i] = step + 1, -1
+                    rest_m[i], rest_root[i], logits[i] = slot_m[s], slot_root[s], slot_logit[s]
+                    due[i], slot[i] = step + 1, RESTING
                     M -= 1
                     if s < M:
                         action[s], slot[action[M]] = action[M], s
                         slot_m[s], slot_root[s] = slot_m[M], slot_root[M]
                         slot_logit[s], slot_weight[s] = slot_logit[M], slot_weight[M]
-        total = add_up(weights, sums, top, inside, before, few, step % REFRESH == 0)
-        correct_weight = head_sum(weights, sums, width, n_correct)
+        total = add_up(weights, sums, top, inside, before, few, step % RESUM == 0)
+        ahead = n_correct // BRANCH**2 if few else 0
+        correct_weight = top[:ahead].sum() + head_sum(
+            weights[ahead * BRANCH**2 :], sums[ahead * BRANCH :], width,
+            n_correct - ahead * BRANCH**2,
+        )  # fmt: skip
 
         kept = correct_weight
         for j in range(n_hits):
@@ -147,7 +154,7 @@ def run_moving(  # type: ignore[no-untyped-def]
         if step % every == 0 or step == steps:
             for s in range(M):
                 logits[action[s]] = slot_logit[s]
-            while heaviest < n_correct and not untouched[by_weight[heaviest]]:
+            while heaviest < n_correct and slot[by_weight[heaviest]] != UNTOUCHED:
                 heaviest += 1
             rest[4] = start[by_weight[heaviest]] if heaviest < n_correct else 0.0
             rest[5] = first_total / total

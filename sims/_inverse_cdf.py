@@ -2,7 +2,8 @@
 
 A few draws descend a tree of block sums that is kept up to date. For many, the number of draws that
 fall into each block of BLOCK actions comes first, by conditional binomials, and each draw is looked
-up inside its block, which stays in the fastest cache. An action of weight zero is never drawn.
+up inside its block, which stays in the fastest cache; a block of many draws first takes most of
+them as one Poisson count per action. An action of weight zero is never drawn.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 BRANCH = 128  # actions per block of the tree, and blocks per top block
 BLOCK, CELL = 512, 16  # actions per block, and per cell of the cumulative sums inside it
 CELLS = BLOCK // CELL
+HEAVY = 10 * BLOCK  # draws in a block from which counts by action are cheaper than draws
 jit = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
@@ -49,7 +51,7 @@ def draw_few(weights, sums, top, rng, counts, hits, N):  # type: ignore[no-untyp
 
 
 @jit
-def draw_many(inside, before, sums, rng, counts, hits, N):  # type: ignore[no-untyped-def]
+def draw_many(weights, inside, before, sums, rng, counts, hits, N):  # type: ignore[no-untyped-def]
     """N draws, block by block; counts them and, unless `hits` is None, lists the actions hit."""
     n_hits = 0
     after, uniforms = np.empty(len(sums)), np.empty(1024)
@@ -62,6 +64,13 @@ def draw_many(inside, before, sums, rng, counts, hits, N):  # type: ignore[no-un
         if b < len(sums) - 1 and after[b + 1] > 0.0:
             drawn = rng.binomial(N, sums[b] / after[b])
         N -= drawn
+        if drawn >= HEAVY:
+            start, stop = b * BLOCK, (b + 1) * BLOCK
+            drawn -= draw_poisson(weights[start:stop], sums[b], rng, counts[start:stop], drawn)
+            if hits is not None:
+                for i in range(start, stop):
+                    hits[n_hits] = i
+                    n_hits += counts[i] > 0
         while drawn > 0:
             some = min(drawn, len(uniforms))
             drawn -= some
@@ -74,6 +83,23 @@ def draw_many(inside, before, sums, rng, counts, hits, N):  # type: ignore[no-un
                     n_hits += counts[i] == 0
                 counts[i] += 1
     return n_hits
+
+
+@jit
+def draw_poisson(weights, total, rng, counts, N):  # type: ignore[no-untyped-def]
+    """Most of N draws as independent Poisson counts; returns how many.
+
+    Given their sum, Poisson counts are multinomial; they are made again in the rare case that the
+    sum exceeds N, and the rest is drawn one by one.
+    """
+    per_weight = (N - 3 * np.sqrt(N)) / total
+    while True:
+        drawn = 0
+        for i in range(len(weights)):
+            counts[i] = rng.poisson(per_weight * weights[i])
+            drawn += counts[i]
+        if drawn <= N:
+            return drawn
 
 
 @jit

@@ -20,7 +20,7 @@ from tailmiss.redistribution import expected_mass_change
 from tailmiss.sims import CategoricalConfig, simulate_categorical
 from tailmiss.sims import _categorical_kernel as kernel
 from tailmiss.sims import _categorical_moving as moving
-from tailmiss.sims._inverse_cdf import BLOCK
+from tailmiss.sims._inverse_cdf import BLOCK, CELL, accumulate, draw_many
 
 SMALL = CategoricalConfig(
     n_actions=300, n_correct=40, correct_logit=1.0, anchor_logit=2.0, group_size=16,
@@ -60,6 +60,8 @@ def test_every_option_equals_the_plain_definition(rule, surrogate, distinct):
         ({"n_actions": 20_000, "n_correct": 1500, "group_size": 8, "steps": 500}, None),
         ({"n_actions": 3000, "n_correct": 700, "group_size": 64, "steps": 500}, BLOCK),
         ({"n_actions": 2000, "n_correct": 131, "group_size": 2000, "steps": 150}, BLOCK),
+        ({"n_actions": 900, "group_size": 20_000}, BLOCK),
+        ({"group_size": 9000, "optimizer": "sgd"}, BLOCK),
         ({"beta1": 0.99, "steps": 900}, None),
         ({"beta1": 0.9, "beta2": 0.8}, None),
         ({"learning_rate": 0.9, "steps": 300}, None),
@@ -96,6 +98,23 @@ def test_an_action_of_probability_zero_is_never_drawn():
         )
         assert (run.logits[1::2] == -2000.0).all()
         assert (run.policy[1::2] == 0.0).all()
+
+
+def test_draws_of_a_large_group_are_multinomial(rng):
+    """Pearson's X^2 has mean m - 1 for a multinomial; m for independent Poisson counts."""
+    n, N, groups = 30, 20_000, 3000
+    weights = np.zeros(BLOCK)
+    weights[:n] = rng.random(n) + 0.1
+    inside, before = np.empty(BLOCK), np.empty(BLOCK // CELL)
+    sums = np.array([accumulate(weights, inside, before, 0)])
+    expected = N * weights[:n] / weights.sum()
+    X2 = np.empty(groups)
+    for group in range(groups):
+        counts = np.zeros(BLOCK, np.int32)
+        draw_many(weights, inside, before, sums, rng, counts, None, N)
+        assert counts.sum() == N
+        X2[group] = ((counts[:n] - expected) ** 2 / expected).sum()
+    assert_mean(X2, n - 1, detects=1.3)
 
 
 def test_both_loops_agree_at_the_papers_size(monkeypatch):
@@ -226,7 +245,7 @@ def test_command_prints_the_run(tmp_path):
     )  # fmt: skip
     frame = simulate_categorical(config, rng=11).frame()
     printed = pd.read_csv(io.StringIO(made.stdout))
-    pd.testing.assert_frame_equal(printed, frame, rtol=1e-9)
+    pd.testing.assert_frame_equal(printed, frame, rtol=1e-9, check_dtype=False)
 
 
 @pytest.mark.parametrize(

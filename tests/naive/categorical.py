@@ -64,8 +64,14 @@ def draw(p: np.ndarray, N: int, rng: np.random.Generator, block: int | None) -> 
         inside = p[start : start + block]
         last = start + block >= len(p)
         n = left if last else rng.binomial(left, inside.sum() / p[start:].sum())
-        drawn.append(start + inverse_cdf(inside, n, rng))
         left -= n
+        counts = np.zeros(len(inside), int)
+        if n >= 10 * block:  # most of many draws as Poisson counts
+            counts = np.full(len(inside), n)
+            while counts.sum() > n:
+                counts = rng.poisson((n - 3 * np.sqrt(n)) * inside / inside.sum())
+        drawn.append(start + np.repeat(np.arange(len(inside)), counts))
+        drawn.append(start + inverse_cdf(inside, n - counts.sum(), rng))
     return np.concatenate(drawn)
 
 
