@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import io
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import joblib
 import networkx as nx
@@ -278,6 +283,97 @@ def test_expected_update_is_the_weight_function_times_the_gradient_of_p(rng):
     p = np.exp(log_p)
     expected = weight_function("grpo", N, p, gamma=1.0) * p * size_of_slope
     assert_mean(draws, float(expected), detects=0.3 * float(expected))
+
+
+def test_expected_change_is_the_slope_along_the_expected_update(rng):
+    """Moving parameters a little along u changes ln p of an unseen maze as predicted."""
+    config = replace(SMALL, rule="rloo", gamma=1.0)
+    learner, _ = maze_window.warm_start(config)
+    mazes = generate_mazes(30, config.size, rng=rng, algorithm=config.algorithm)
+    fresh, unseen = (mazes, *solve_mazes(mazes)), held_out(config, "test")
+    change, size = maze_window.expected_change(config, learner, fresh, unseen)
+    p = np.exp(maze_window.target_log_probs(config, learner, *fresh))
+    w = weight_function("rloo", config.group_size, p, gamma=1.0)
+    u = (w * p) @ maze_window.gradients(config, learner, *fresh) / 30
+    assert_allclose(size, np.linalg.norm(u))
+    after, before = (
+        maze_window.target_log_probs(
+            config, maze_window.Learner(learner.parameters + h * u, learner.moments), *unseen
+        )
+        for h in (1e-6, -1e-6)
+    )
+    assert_allclose((after - before) / 2e-6, change, rtol=1e-5, atol=1e-6)
+
+
+def test_a_maze_not_in_the_batch_moves_as_expected():
+    """One plain gradient step per batch, averaged over batches, against the exact expectation."""
+    config = replace(SMALL, group_size=2, rule="rloo", prompts=64)
+    learner, _ = maze_window.warm_start(config)
+    mazes = generate_mazes(20_000, config.size, rng=9, algorithm=config.algorithm)
+    moves, lengths = solve_mazes(mazes)
+    change, _ = maze_window.expected_change(
+        config, learner, (mazes, moves, lengths), held_out(config, "test")
+    )
+    gain, loss = advantage_table("rloo", 2)
+    parameters, policy = learner.parameters, config.policy
+    model = kernel.layers(parameters, config.size, policy.window, policy.hidden)
+    weights = kernel.unfolded(model, config.size, policy.window)
+    kernel.unfold(model[0], policy.window, weights[0])
+    flat = np.zeros(parameters.size)
+    slope = kernel.layers(flat, config.size, policy.window, policy.hidden)
+    gradient = kernel.unfolded(slope, config.size, policy.window)
+    work = kernel.workspace(config.size, policy.window, policy.hidden, 2)
+    rng = np.random.default_rng(10)
+    for maze, path, n in zip(mazes, moves, lengths, strict=True):
+        hits, used = kernel.roll_out(maze, np.append(path[:n], -1), True, 2, weights, work, rng)
+        kernel.credit(2, gain[hits], loss[hits], 0.0, work)
+        kernel.backward(weights, gradient, work, used)
+    kernel.fold(gradient[0], policy.window, slope[0])
+    update = -flat / (2 * len(mazes))
+    sampled = maze_window.gradients(config, learner, *held_out(config, "test")) @ update
+    assert np.corrcoef(sampled, change)[0, 1] > 0.99
+
+
+def test_paths_are_drawn_with_their_own_probability(rng):
+    learner, _ = maze_window.warm_start(SMALL)
+    maze = held_out(SMALL, "test")[0][0]
+    drawn = maze_window.sample_paths(SMALL, learner, maze, 4_000, rng)
+    counts: dict[bytes, int] = {}
+    for moves, _ in drawn:
+        counts[moves.tobytes()] = counts.get(moves.tobytes(), 0) + 1
+    likely, log_p = max(drawn, key=lambda pair: pair[1])
+    assert_bernoulli(counts[likely.tobytes()], 4_000, np.exp(log_p), detects=0.07)
+    model = kernel.layers(learner.parameters, SMALL.size, SMALL.policy.window, SMALL.policy.hidden)
+    assert_allclose(naive.path_log_prob(model, maze, likely, SMALL.policy.window), log_p)
+
+
+def test_a_batch_misses_rare_prompts_as_often_as_sampling_says(rng):
+    from tailmiss.figures.maze_forgetting import batch_tail_miss
+
+    p, rare = np.array([0.3, 0.6, 0.02, 0.1]), np.array([False, False, True, True])
+    N, groups, trials = 3, 2, 40_000
+    prompts = rng.integers(0, 4, (trials, groups))
+    hits = rng.binomial(N, p[prompts])
+    missed = ~((hits > 0) & rare[prompts]).any(1)
+    active = ((hits > 0) & (hits < N)).any(1)
+    expected = batch_tail_miss(N, p, rare, groups)
+    assert_bernoulli(int((missed & active).sum()), trials, expected, detects=0.03)
+
+
+def test_the_command_prints_a_run():
+    command = shutil.which("tailmiss", path=str(Path(sys.executable).parent)) or "tailmiss"
+    arguments = ["--size", "5", "--steps", "2", "--prompts", "2", "--warm-start-steps", "1"]
+    arguments += ["--test-mazes", "8", "--gamma", "1", "--rule", "rloo", "--seed", "3"]
+    done = subprocess.run(
+        [command, "simulate", "maze", *arguments], capture_output=True, text=True, check=True
+    )
+    table = pd.read_csv(io.StringIO(done.stdout))
+    assert table["step"].tolist() == [0, 2] * 3
+    bad = subprocess.run(
+        [command, "simulate", "maze", "--size", "8"], capture_output=True, text=True
+    )
+    assert bad.returncode == 2
+    assert bad.stderr == "tailmiss: size must be odd; got 8\n"
 
 
 def test_results_do_not_depend_on_the_workers():
