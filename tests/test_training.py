@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from tailmiss.figures.training import model, study, task  # noqa: E402
 from tailmiss.figures.training.evaluate import Answers, per_problem, rare_nll_shift  # noqa: E402
 from tailmiss.figures.training.launch import trl_deepscaler  # noqa: E402
 from tailmiss.figures.training.record import Watch  # noqa: E402
-from tailmiss.figures.training.train import TrainConfig, train  # noqa: E402
+from tailmiss.figures.training.train import LONGEST_ANSWER, TrainConfig, train  # noqa: E402
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -182,39 +183,58 @@ def test_the_verifier_reads_tokens_not_text(policy):
     assert watch.rows[0]["right"] == 2
 
 
-def sampled_hits(policy, problems, samples, chunk):
-    """Right answers among the samples that transformers' own generate draws, for each problem."""
-    hits = np.zeros(len(problems), int)
-    torch.manual_seed(0)
-    for i, problem in enumerate(problems):
-        right = {
-            tuple(model.encode([(problem.prompt, a)])[0][0, len(problem.prompt) :])
-            for a in problem.answers
+def ancestral_samples(policy, prompt, samples, rng):
+    """Counts of completions: tokens drawn one after another, equal prefixes drawn together."""
+    start = model.encode([(prompt, "")])[0][0, :-1].tolist()
+    going, ended = {(): samples}, {}
+    for _ in range(LONGEST_ANSWER):
+        rows = torch.tensor([[*start, *prefix] for prefix in going])
+        with torch.no_grad():
+            p = policy(rows).logits[:, -1].double().softmax(1).numpy()
+        counts = rng.multinomial(list(going.values()), p / p.sum(1, keepdims=True))
+        drawn = {
+            (*prefix, token): int(row[token])
+            for prefix, row in zip(going, counts, strict=True)
+            for token in np.flatnonzero(row)
         }
-        prompt = torch.from_numpy(model.encode([(problem.prompt, "")])[0][:, :-1])
-        for _ in range(samples // chunk):
-            drawn = policy.generate(
-                prompt, attention_mask=torch.ones_like(prompt), do_sample=True, top_k=0,
-                max_new_tokens=5, num_return_sequences=chunk,
-            )[:, prompt.shape[1] :]  # fmt: skip
-            texts, counts = np.unique(drawn.numpy(), axis=0, return_counts=True)
-            for text, count in zip(texts, counts, strict=True):
-                ends = text.tolist().index(model.EOS) + 1 if model.EOS in text else len(text)
-                hits[i] += count * (tuple(text[:ends]) in right)
-    return hits
+        ended |= {text: count for text, count in drawn.items() if text[-1] == model.EOS}
+        going = {text: count for text, count in drawn.items() if text[-1] != model.EOS}
+    return ended | going
+
+
+def generated_samples(policy, prompt, samples, rng):
+    """Counts of completions that transformers' own generate draws."""
+    torch.manual_seed(int(rng.integers(2**31)))
+    start = torch.from_numpy(model.encode([(prompt, "")])[0][:, :-1])
+    drawn = policy.generate(
+        start, attention_mask=torch.ones_like(start), do_sample=True, top_k=0,
+        max_new_tokens=LONGEST_ANSWER, num_return_sequences=samples,
+    )[:, start.shape[1] :]  # fmt: skip
+    texts = [row[: row.index(model.EOS) + 1] if model.EOS in row else row for row in drawn.tolist()]
+    return Counter(map(tuple, texts))
 
 
 @pytest.mark.parametrize(
-    ("samples", "detects"), [(2_000, 0.12), pytest.param(100_000, 0.02, marks=pytest.mark.long)]
+    ("sampler", "samples", "detects"),
+    [(ancestral_samples, 100_000, 0.015), (generated_samples, 1_000, 0.16)],
 )
-def test_exact_evaluation_equals_sampling(policy, rng, samples, detects):
+def test_exact_evaluation_equals_sampling(policy, rng, sampler, samples, detects):
+    """Twenty prompts; a sample is right if it ends and its text parses to the target."""
     chosen = rng.choice(len(task.problems()), 20, replace=False)
     problems = [task.problems()[i] for i in chosen]
     answers = Answers.of(problems)
     mass = answers.mass(answers.logps(policy))
     assert mass.max() > 0.05
-    for hits, mu in zip(sampled_hits(policy, problems, samples, 2_000), mass, strict=True):
-        assert_bernoulli(int(hits), samples, mu, detects=detects)
+    for problem, mu in zip(problems, mass, strict=True):
+        drawn = sampler(policy, problem.prompt, samples, rng)
+        assert sum(drawn.values()) == samples
+        hits = sum(
+            count
+            for (*body, last), count in drawn.items()
+            if last == model.EOS
+            and task.is_correct(problem.prompt, "".join((*model.CHARACTERS, "?")[t] for t in body))
+        )
+        assert_bernoulli(hits, samples, mu, detects=detects)
 
 
 @pytest.mark.parametrize("config", [{"group_size": N} for N in (2, 8, 16)])
