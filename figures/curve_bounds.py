@@ -49,7 +49,9 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
         bounds = got.to_frame().drop(columns="rho").assign(series="bound")
         printed = pd.DataFrame({"at": rows["k"].to_numpy(), "value": rows["value"].to_numpy()})
         closest = [100 * got.closest.pass_at_k(k) for k in rows["k"]]
-        printed = printed.assign(off=printed["value"] - closest, series="printed", quantity="")
+        printed = printed.assign(
+            off=printed["value"] - closest, series="printed", quantity="pass_at_k"
+        )
         bounds[["low", "high"]] *= 100
         both = pd.concat([bounds, printed])
         frames.append(both.assign(curve=" ".join(map(str, key)), misfit=100 * got.misfit))
