@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 import tailmiss.torch as tt  # noqa: E402
-from tailmiss.torch import _groups, _tables, focal, reco  # noqa: E402
+from tailmiss.torch import _tables, focal, reco  # noqa: E402
 
 GAMMAS = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
 
@@ -190,13 +190,26 @@ def test_an_empty_batch_gives_an_empty_answer():
     assert tt.advantages("grpo", empty, []).shape == (0,)
 
 
-def test_counts_past_sixteen_bits_are_not_folded():
-    """A narrow accumulator is tried first: it must notice that it overflowed."""
-    correct = torch.ones(140_000, dtype=torch.bool)
-    slots = torch.zeros(140_000, dtype=torch.int64)
-    slots[:10] = 1
-    n, k = _groups.counts(correct, None, slots, 2)
-    assert n.tolist() == k.tolist() == [139_990, 10]
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float16, torch.float64])
+def test_large_batches_are_weighed_alike(dtype, monkeypatch, rng):
+    """The compiled loops of the host and the scatter-add of everywhere else."""
+    success = torch.tensor(rng.random(100_000) < 0.4).to(dtype)
+    for ids in (torch.tensor(rng.integers(0, 9000, 100_000)), torch.arange(100_000) // 30_000):
+        monkeypatch.setattr(focal, "MANY", 1 << 16)
+        loops = tt.focal_weights(success, ids, 0.7)
+        monkeypatch.setattr(focal, "MANY", 1 << 62)
+        assert torch.equal(loops, tt.focal_weights(success, ids, 0.7))
+
+
+def test_large_batches_are_checked_alike(rng):
+    success = torch.tensor(rng.random(100_000) < 0.4).double()
+    ids = torch.zeros(100_000).long()
+    success[77_777] = math.nan
+    rate = success.nansum() / 99_999
+    assert tt.focal_weights(success, ids, 1.0)[77_777] == 1 - rate
+    success[77_777] = 0.5
+    with pytest.raises(ValueError, match=r"got 0\.5 at index 77777"):
+        tt.focal_weights(success, ids, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +225,7 @@ def test_counts_past_sixteen_bits_are_not_folded():
         (([1.0, 0.0], [0.5, math.nan], 1.0), "got nan at index 1"),
         (([1.0, 0.0], [0, 0], -1.0), r"gamma must be in \[0, inf\); got -1\.0"),
         (([1.0, 0.0], [0, 0], math.nan), "gamma must be in"),
-        (([[1.0, 0.0]], [[0, 0]], 1.0), r"one entry per rollout; got shape \(1, 2\)"),
+        (([[1.0, 0.0]], [0, 0], 1.0), r"one entry per rollout; got shape \(1, 2\)"),
     ],
 )
 def test_bad_input_is_named(arguments, message):

@@ -14,8 +14,6 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-_PIECE = 1 << 16
-
 
 def readable(tensor: Tensor) -> bool:
     """Whether looking at the values costs nothing: host memory, not traced, not fake."""
@@ -69,16 +67,19 @@ def _numbered(group_ids: Iterable[Any]) -> Tensor:
     return torch.tensor(ids, dtype=torch.int64)
 
 
+def check_shape(success: Tensor) -> None:
+    if success.dim() != 1:
+        raise ValueError(
+            f"success must have one entry per rollout; got shape {tuple(success.shape)}"
+        )
+
+
 def flags(success: Tensor, scored: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Masks of the correct rollouts, of the scored (None: all) and of bad flags (None: none).
 
     A flag is True/False, 1/0, or NaN for an unscored rollout. Anything else is refused where it can
     be read; elsewhere the third mask marks it, and the caller answers NaN there.
     """
-    if success.dim() != 1:
-        raise ValueError(
-            f"success must have one entry per rollout; got shape {tuple(success.shape)}"
-        )
     if scored is not None:
         if scored.shape != success.shape:
             raise ValueError(
@@ -88,11 +89,7 @@ def flags(success: Tensor, scored: Tensor | None) -> tuple[Tensor, Tensor | None
         scored = scored.to(success.device, torch.bool)
     if success.dtype == torch.bool:
         return (success if scored is None else success & scored), scored, None
-    correct, wrong = _equal(success, 1), _equal(success, 0)
-    if scored is None and readable(success):
-        flagged = np.count_nonzero(correct.numpy()) + np.count_nonzero(wrong.numpy())
-        if flagged == success.shape[0]:
-            return correct, None, None
+    correct, wrong = success == 1, success == 0
     if success.dtype.is_floating_point:
         seen = ~success.isnan()
         scored = seen if scored is None else scored & seen
@@ -110,37 +107,12 @@ def flags(success: Tensor, scored: Tensor | None) -> tuple[Tensor, Tensor | None
     return correct, scored, invalid
 
 
-def _equal(values: Tensor, number: int) -> Tensor:
-    if readable(values) and values.dtype != torch.bfloat16:
-        return torch.from_numpy(values.numpy(force=True) == number)  # four times torch's speed
-    return values == number
-
-
 def counts(
     correct: Tensor, scored: Tensor | None, slots: Tensor, size: int
 ) -> tuple[Tensor, Tensor]:
-    """Scored and correct rollouts of every slot: both ride in one scatter-add."""
-    if readable(slots):
-        n, k = _counts(correct, scored, slots, size, torch.int32)
-        # Half the width is faster, and a count that overflowed cannot leave this sum right.
-        if int(n.sum()) == (len(slots) if scored is None else int(scored.sum())):
-            return n, k
-    return _counts(correct, scored, slots, size, torch.int64)
-
-
-def _counts(
-    correct: Tensor, scored: Tensor | None, slots: Tensor, size: int, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    bits = 4 * dtype.itemsize
-    packed = torch.zeros(size, dtype=dtype, device=slots.device)
-    rows = slots.shape[0]
-    # On the host in pieces that stay in the cache: a temporary of the batch costs more to allocate.
-    step = _PIECE if readable(slots) else rows
-    for start in range(0, rows, step) if rows else ():
-        part = slice(start, start + step)
-        one = correct[part].to(dtype).bitwise_or_(1 << bits)
-        if scored is not None:
-            one = torch.where(scored[part], one, 0)
-        packed.scatter_add_(0, slots[part], one)
-    low = (1 << bits) - 1
-    return (packed >> bits) & low, packed & low
+    """Scored and correct rollouts of every slot, int64: both ride in one scatter-add."""
+    one = correct.long().bitwise_or_(1 << 32)
+    if scored is not None:
+        one = torch.where(scored, one, 0)
+    packed = torch.zeros(size, dtype=torch.int64, device=slots.device).scatter_add_(0, slots, one)
+    return packed >> 32, packed & 0xFFFFFFFF

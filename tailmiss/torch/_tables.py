@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..advantages import advantage_table
@@ -16,7 +17,6 @@ from ._groups import readable
 
 # Largest group tabulated ahead on an accelerator, where sizes cannot be read.
 MAX_GROUP_SIZE = 1024
-# On the host all sizes below this are tabulated at once, larger ones as they occur.
 _SMALL = 65
 
 
@@ -43,13 +43,20 @@ def _values(
     n: Tensor, k: Tensor, rule: str, gamma: float, options: str, limit: int, dtype: torch.dtype
 ) -> Tensor:
     if n.device.type == "cpu":
-        largest = int(n.max()) if len(n) else 0
-        sizes = range(_SMALL) if largest < _SMALL else np.flatnonzero(np.bincount(n.numpy()))
-        table, offset = _table(rule, gamma, options, tuple(sizes), n.device, dtype)
-        if rule != "focal" and largest > 1:  # a rule no group is large enough for is a mistake
+        table, offset = host_table(rule, gamma, options, n.numpy(), dtype)
+        if rule != "focal" and len(n) and (largest := int(n.max())) > 1:
+            # A rule for which no group is large enough is a mistake, not a lack of signal.
             advantage_table(rule, largest, gamma=gamma, **_read(options))
         return _look_up(table, offset, n, k)
     return _bounded(n, k, rule, gamma, options, limit, dtype)
+
+
+def host_table(
+    rule: str, gamma: float, options: str, n: NDArray[np.int64], dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Table and offsets for sizes that may be read: small ones at once, large as they occur."""
+    sizes = range(_SMALL) if n.max(initial=0) < _SMALL else np.unique(n).tolist()
+    return _table(rule, gamma, options, tuple(sizes), torch.device("cpu"), dtype)
 
 
 def _bounded(

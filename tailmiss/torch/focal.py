@@ -13,6 +13,8 @@ from ..advantages import advantage_table
 from . import _groups, _tables
 
 GroupIds = Tensor | Iterable[Any]
+# Rollouts from which the host weighs by compiled loops: more than a training batch.
+MANY = 1 << 16
 
 
 def focal_weights(
@@ -169,6 +171,7 @@ def group_metrics(
     if not 0 <= rho <= 1:
         raise ValueError(f"rho must be in [0, 1]; got {rho!r}")
     with torch.no_grad():
+        _groups.check_shape(success)
         correct, scored, invalid = _groups.flags(success, scored)
         slots, size = _groups.label(group_ids, success)
         n, k = _groups.counts(correct, scored, slots, size)
@@ -207,11 +210,19 @@ def _per_rollout(
     limit: int = _tables.MAX_GROUP_SIZE,
     options: dict[str, Any] | None = None,
 ) -> Tensor:
-    correct, scored, invalid = _groups.flags(success, scored)
+    _groups.check_shape(success)
+    dtype, options = _dtype(success), options or {}
     slots, size = _groups.label(group_ids, success)
-    dtype = _dtype(success)
+    if len(slots) >= MANY and rule == "focal" and scored is None and _groups.readable(success):
+        from ._many import focal_weights_of_slots
+
+        wide = torch.promote_types(dtype, torch.float32)
+        weights = focal_weights_of_slots(success, slots, size, float(gamma), wide)
+        if weights is not None:
+            return weights.index_select(0, slots).to(dtype)
+    correct, scored, invalid = _groups.flags(success, scored)
     n, k = _groups.counts(correct, scored, slots, size)
-    values = _tables.values(rule, n, k, gamma, options or {}, limit, dtype)
+    values = _tables.values(rule, n, k, gamma, options, limit, dtype)
     result = values[0].index_select(0, slots)
     if rule != "focal":
         result = torch.where(correct, result, values[1].index_select(0, slots))
