@@ -29,6 +29,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "ReCo + DAPO": _RECO | _DAPO,
     "80/20": _ENTROPY,
     "ReCo + 80/20": _RECO | _ENTROPY,
+    "GRPO, no clip": {"clip_low": np.inf, "clip_high": np.inf},
     "response only": _RESPONSE,
     "token only": _TOKEN,
     "token, A unclipped": {"token_rule": "variance"},
@@ -170,6 +171,7 @@ def difference_panels(
                 ms=3.5, elinewidth=0.8, label=label,
             )  # fmt: skip
         axes.axvline(0, color=BLACK, lw=0.7)
+        axes.locator_params(axis="x", nbins=4)
         axes.set_xlabel(f"{title}\nminus GRPO's")
     grid[0].set_yticks(list(place.values()), list(place))
     fig.legend(*grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(kinds))

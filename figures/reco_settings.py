@@ -11,11 +11,10 @@ from matplotlib.figure import Figure
 from ._figure import PAGE
 from ._reco_runs import against, difference_panels, run_methods
 
-CAPTION = """Paired difference to GRPO where pass@1 first reaches a given multiple of its start, 4
-inner steps, mean and 95 % interval over seeds. Shared: the setting of the other figures, 8 prompts
-a policy, answers of 16 tokens over 32, whole-prefix contexts, N = 8. The other rows change one
-thing. With one prompt a policy, pass@64 is near 1 for every method, and retained mass is the
-measure."""
+CAPTION = """Paired difference to GRPO where pass@1 has doubled, 4 inner steps, mean and 95 %
+interval over seeds. Shared: the setting of the other figures with 32 prompts, 8 to a policy,
+answers of 16 tokens over 32, N = 8. Each other row changes one thing. With one prompt a policy
+pass@1 doubles within some twenty steps. A missing mark: no run got there."""
 SIZE = (PAGE, 3.6)
 PARAMS: dict[str, dict[str, Any]] = {
     "quick": {
@@ -27,21 +26,19 @@ PARAMS: dict[str, dict[str, Any]] = {
         "store": None,
     },
     "full": {
-        "seeds": 6, "inner": 4, "rate": 0.5, "updates": 400, "records": 20, "factor": 2.5,
-        "config": {"samples": 12},
+        "seeds": 6, "inner": 4, "rate": 0.5, "updates": 400, "records": 10, "factor": 2.0,
+        "config": {"prompts": 32, "samples": 6},
         "settings": {
             "shared": {},
-            "own policy": {"prompts_per_policy": 1, "samples": 3},
-            "suffix contexts": {"context": 1},
             "N = 32": {"group_size": 32},
             "4 tokens": {"length": 4},
             "1 token of 256": {"length": 1, "vocabulary": 256},
-            "slip 0.001": {"slip": 0.001},
+            "own policy": {"prompts_per_policy": 1},
         },
         "store": None,
     },
 }  # fmt: skip
-METHODS = ("GRPO", "response only", "token only", "ReCo", "response, L = 1", "F-GRPO")
+METHODS = ("GRPO", "ReCo", "response, L = 1", "F-GRPO")
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
