@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _rollout_roles as roles
-from ._rollout_names import COMPLETIONS, label, rank
+from ._rollout_names import COMPLETIONS, SUCCESSES, TOTALS, label, rank
 from ._rollout_table import Table
 
 Array = NDArray[Any]
@@ -41,6 +41,10 @@ def assemble(
     if step_name is not None:
         steps = [label(table.columns[step_name][i]) for i in kept]
     threshold = _threshold(reward, threshold, reward_name)
+    if any(isinstance(v, list) for v in table.columns.get(reward_name, ())):
+        notes.append("a list of test outcomes is a success where all of them are above 0")
+    if steps is None and len(table.names) > 1 and not table.names[0][1].member:
+        notes.append(f"{len(table.names)} files read as one: rollouts of equal prompts are pooled")
     group, prompts, step_of = _groups(keys, steps)
     scored = ~np.isnan(reward)
     hit = scored & (reward >= threshold)
@@ -59,6 +63,7 @@ def assemble(
         if plain and roles.is_reference(answers, group, flags):
             answers = answer_name = None
     notes += _count_notes(table, n, unscored, reward_name)
+    notes += _other_counts(table, kept, group, n, c)
     return {
         "format": _format(table),
         "prompt": np.array(prompts, dtype=object),
@@ -158,6 +163,24 @@ def _count_notes(table: Table, n: Array, unscored: Array, reward_name: str) -> l
     return notes
 
 
+def _other_counts(table: Table, kept: Array, group: Array, n: Array, c: Array) -> list[str]:
+    """Where a prompt also states its counts, and they are not those of its rollouts."""
+    notes = []
+    first = kept[np.unique(group, return_index=True)[1]]
+    for name in sorted(table.shared):
+        for names, counted in ((TOTALS[:-1], n), (SUCCESSES, c)):
+            if rank(name, names) is None:
+                continue
+            stated = [table.columns[name][row] for row in first]
+            if all(isinstance(v, int) and not isinstance(v, bool) for v in stated):
+                off = int((np.array(stated) != counted).sum())
+                if off:
+                    notes.append(
+                        f"{name!r} differs from the rollouts in {off} prompts; the rollouts count"
+                    )
+    return notes
+
+
 def _refuse_filters(table: Table) -> None:
     """lm-evaluation-harness scores each document once for every filter."""
     filters = table.columns.get("filter")
@@ -183,6 +206,8 @@ def _as_counts(
     group, prompts, step_of = _groups(keys, steps)
     asked = any(counts)
     if len(prompts) < table.size and not asked:
+        return None
+    if not asked and any(isinstance(v, bool) for v in table.columns[chosen[1]]):
         return None
     numbers = []
     for name in chosen:

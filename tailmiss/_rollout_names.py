@@ -13,7 +13,7 @@ PROMPT_IDS = (
     "task_idx", "group_id", "uid", "key",
 )  # fmt: skip
 PROMPT_TEXTS = ("prompt", "question", "problem", "input", "instruction", "query", "task")
-PROMPT_LAST = ("id", "idx", "index", "sample_idx", "name", "folder", "file")
+PROMPT_LAST = ("id", "idx", "index", "row", "sample_idx", "name", "folder", "file")
 FLAGS = (
     "correct", "is_correct", "correctness", "passed", "pass", "is_passed", "success", "is_success",
     "succeeded", "solved", "resolved", "accepted", "acc", "accuracy", "exact_match", "em", "graded",
@@ -40,10 +40,11 @@ CONTAINERS = (
     "validation", "dev",
 )  # fmt: skip
 METRICS = frozenset(("loss", "learning_rate", "grad_norm", "reward_std", "entropy"))
-HARNESS = ("filter", "metrics", "resps")
+HARNESS = ("filter", "metrics", "resps", "doc_hash")
 SUCCESSES = (
     "c", "num_correct", "n_correct", "correct_count", "correct", "num_success", "num_successes",
-    "n_success", "successes", "num_passed", "n_passed", "passed", "passes", "solved",
+    "n_success", "successes", "num_passed", "n_passed", "passed", "passes", "pass", "num_solved",
+    "solved",
 )  # fmt: skip
 
 _SUMMARY = re.compile(
@@ -151,6 +152,8 @@ def label(value: Any) -> str | None:
     """A prompt or an answer as text: equal values of any type give equal text."""
     if value is None or isinstance(value, str):
         return value
+    if isinstance(value, float) and math.isnan(value):
+        return None
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return json.dumps(value, sort_keys=True, default=str)

@@ -234,6 +234,8 @@ def _single_source(table: Table) -> bool:
 def _two_names(table: Table, name: str, names: list[str]) -> list[str]:
     """Warn where ids and texts group rollouts differently; refuse where an id has many texts."""
     others = [n for n in names if rank(n, PROMPT_TEXTS) is not None and "." not in n and n != name]
+    if name == "doc_id" and "doc_hash" in table.columns:
+        others.insert(0, "doc_hash")
     if not others or rank(name, PROMPT_TEXTS) is not None:
         return []
     keys, texts = _keys(table, name), _keys(table, others[0])
@@ -243,7 +245,7 @@ def _two_names(table: Table, name: str, names: list[str]) -> list[str]:
             f"one {name!r} stands with several values of {others[0]!r}; say which one tells"
             f" prompts apart: --prompt {name} or --prompt {others[0]}"
         )
-    if len(set(texts)) < len(set(keys)):
+    if len(set(texts)) < len(set(keys)) and others[0] != "doc_hash":
         return [
             f"{len(set(keys))} values of {name!r} hold {len(set(texts))} of {others[0]!r}; grouped"
             f" by {name!r} (--prompt {others[0]} pools equal ones)"

@@ -25,6 +25,7 @@ from ._rollout_names import (
 Entry = tuple[str, dict[str, Any]]
 Found = dict[str, list[Entry]]
 _DEPTH = 6
+_UNNAMED = 4
 
 
 def flatten(record: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
@@ -80,12 +81,14 @@ def inner(
         elif items and _is_column(items):
             best = quality(name, wanted)
             if best is None and wanted is None and all(isinstance(i, bool) for i in items):
-                best = (3, depth)
+                best = (_UNNAMED, depth)
             if best is not None:
                 options.append((best, "columns", (name,)))
     if not options:
         return None
     options.sort()
+    if options[0][0][0] == _UNNAMED and len(options) > 1:
+        return None
     best_quality, kind, names_ = options[0]
     tied = [o[2][0] for o in options[1:] if o[0] == best_quality and o[1] == kind == "objects"]
     if tied and strict:
@@ -194,7 +197,7 @@ def _collect_list(value: list[Any], path: str, wanted: str | None, found: Found)
             for item in value:
                 _collect(item, f"{path}[]", wanted, found)
     elif all(isinstance(item, list) and item and _is_column(item) for item in value):
-        rows = ((f"{path}[{i}]", {"key": i, "flags": row}) for i, row in enumerate(value))
+        rows = ((f"{path}[{i}]", {"row": i, "flags": row}) for i, row in enumerate(value))
         found.setdefault(path, []).extend(rows)
 
 
@@ -249,7 +252,7 @@ def _keyed(value: dict[str, Any], path: str, wanted: str | None) -> list[Entry]:
             )
             for key in keys
         ]
-    if not items or any(_field(key, wanted) or rank(key, CONTAINERS) is not None for key in value):
+    if not items or any(_names_field(key, wanted) for key in value):
         return []
     if any(_is_section(key, inside) for key, inside in items):
         return []
@@ -272,6 +275,16 @@ def _keyed(value: dict[str, Any], path: str, wanted: str | None) -> list[Entry]:
         ):
             return [(f"{path}[{key}]", {"key": key, **inside}) for key, inside in items]
     return []
+
+
+def _names_field(key: str, wanted: str | None) -> bool:
+    """Whether a key is the name of a reward, of a prompt or of a section rather than a prompt."""
+    return (
+        reward_rank(key) in (0, 1, 2)
+        or prompt_rank(key) in (0, 1)
+        or rank(key, CONTAINERS) is not None
+        or (wanted is not None and matches(key, wanted))
+    )
 
 
 def _is_section(key: str, inside: Any) -> bool:

@@ -70,6 +70,10 @@ def zipped(members: dict[str, str]) -> bytes:
     return data.getvalue()
 
 
+def _rollouts(step: int) -> list[dict[str, Any]]:
+    return [{"prompt": f"q{i % 2}", "reward": int(i < 2 * step)} for i in range(4)]
+
+
 _SAMPLES = [
     {
         "task_id": f"HumanEval/{i}",
@@ -250,8 +254,25 @@ UNDERSTOOD: dict[str, tuple[str, Any, list[int], list[int], int, dict[str, str]]
     "unique ids": ("s.jsonl", lines(_UNIQUE), [4] * 3, [2] * 3, 0, {"prompt": "question"}),
     "gold answers": ("s.jsonl", lines(_GOLD), [4] * 3, [2] * 3, 0, {"prompt": "question"}),
     "lists in rows": ("s.jsonl", lines(_PARALLEL), [2] * 3, [1] * 3, 0, {"answer": "preds"}),
+    "prompts called by common words": (
+        "n.json", '{"code": [true, false], "text": [true, true]}', [2, 2], [1, 2], 0, {},
+    ),
+    "counts, pass of total": (
+        "n.json", '{"q1": {"pass": 3, "total": 8}, "q2": {"pass": 0, "total": 8}}',
+        [8, 8], [3, 0], 0, {},
+    ),
+    "group size beside one flag": (
+        "s.jsonl", lines([{"task_id": i, "n": 8, "correct": i > 0} for i in range(3)]),
+        [1] * 3, [0, 1, 1], 0, {"reward": "correct"},
+    ),
+    "one line a step": (
+        "s.jsonl",
+        lines([{"step": s, "rollouts": _rollouts(s)} for s in range(2)]),
+        [2] * 4, [0, 0, 1, 1], 0, {"prompt": "prompt", "step": "step"},
+    ),
     "flags and counts": ("s.jsonl", lines(_BOTH), [3] * 3, [2] * 3, 0, {"reward": "correct"}),
 }  # fmt: skip
+
 
 _LOG = [{"loss": 0.1, "reward": 0.4, "reward_std": 0.2, "step": i} for i in range(5)]
 _TWO_FILTERS = [harness(i, 0.0, filter_=f) for i in range(3) for f in ("strict", "flexible")]
@@ -269,6 +290,13 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "c above n": ("s.csv", "prompt,n,c\na,8,3\nb,8,9\n", "line 3: 'c' is 9, more than 'n', 8"),
     "ids with many texts": (
         "s.csv", "task_id,prompt,reward\n0,a,1\n0,b,0\n", "--prompt task_id or --prompt prompt",
+    ),
+    "one id in two tasks": (
+        "s.jsonl", lines([harness(0, 1.0), {**harness(0, 0.0), "doc_hash": "other"}]),
+        "--prompt doc_id or --prompt doc_hash",
+    ),
+    "two lists of flags": (
+        "s.jsonl", lines([{"a": [True, False], "b": [True, True]}] * 2), "a reward or flag",
     ),
     "two sections": (
         "s.json", json.dumps({part: [{"prompt": "a", "reward": 1}] for part in ("train", "test")}),

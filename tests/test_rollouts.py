@@ -111,6 +111,17 @@ def test_options_answer_the_refusals(write):
     assert read_rollouts(two, where={"filter": "strict"}, prompt="doc_id,filter").n.size == 3
 
 
+def test_notes_on_what_was_counted(write):
+    rows = [{"task_id": i, "n": 3, "c": 3 - i, "correct": [True, False, True]} for i in range(3)]
+    got = read_rollouts(write("a.jsonl", lines(rows)))
+    assert got.c.tolist() == [2, 2, 2]
+    assert "'c' differs from the rollouts in 2 prompts; the rollouts count" in got.warnings
+    tests = read_rollouts(write("b.json", '{"q": [[true, true], [true, false]]}'))
+    assert (tests.c.tolist(), len(tests.warnings)) == ([1], 1)
+    path = write("c.csv", "prompt,reward\na,1\n")
+    assert any("2 files read as one" in note for note in read_rollouts([path, path]).warnings)
+
+
 def test_the_wrong_names_are_named(write):
     path = write("a.csv", "prompt,reward\na,1\n")
     with pytest.raises(ValueError, match=r"no column 'score' for the reward; there are prompt"):
