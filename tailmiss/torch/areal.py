@@ -27,10 +27,11 @@ class FocalMixin:
     gamma: float = 0.5
     threshold: float | None = None
     group_size: int | None = None
+    config: Any  # the actor's own
 
     def _compute_advantages(self, data: dict[str, Any]) -> dict[str, Any]:
         rewards = data["rewards"].clone()
-        size = self.group_size or self.config.reward_norm.group_size  # type: ignore[attr-defined]
+        size = self.group_size or self.config.reward_norm.group_size
         if len(rewards) % size:
             raise ValueError(f"{len(rewards)} rewards are not whole groups of {size}")
         data = super()._compute_advantages(data)  # type: ignore[misc]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from .. import _validate as check
 from ..advantages import advantage_table
 from . import _groups, _tables
 
-GroupIds = Tensor | Iterable[Any]
+GroupIds: TypeAlias = Tensor | Iterable[Any]
 # Rollouts from which the host weighs by compiled loops: more than a training batch.
 MANY = 1 << 16
 

@@ -25,12 +25,13 @@ class FocalMixin:
 
     gamma: float = 0.5
     threshold: float | None = None
+    strategy: Any  # the maker's own
 
     def compute_advantages_and_returns(self, experiences: list[Any]) -> list[Any]:
         sizes = [len(experience.index) for experience in experiences]
         rewards = torch.cat([experience.rewards for experience in experiences])
         index = torch.tensor([i for experience in experiences for i in experience.index])
-        size = self.strategy.args.rollout.n_samples_per_prompt  # type: ignore[attr-defined]
+        size = self.strategy.args.rollout.n_samples_per_prompt
         weights = focal_weights(successes(rewards, self.threshold), index // size, self.gamma)
         experiences = super().compute_advantages_and_returns(experiences)  # type: ignore[misc]
         for experience, mine in zip(experiences, weights.split(sizes), strict=True):

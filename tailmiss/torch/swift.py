@@ -31,9 +31,16 @@ class FocalMixin:
     success: str | None = None
     threshold: float | None = None
 
+    # What the trainer brings.
+    reward_func_names: list[str]
+    dynamic_num_samples: bool
+    model: Any
+    num_generations: int
+    num_generations_eval: int
+
     def _compute_advantages(self, samples: Any, rewards_per_func: Tensor, *args: Any) -> Tensor:
         advantages = super()._compute_advantages(samples, rewards_per_func, *args)  # type: ignore[misc]
-        names = list(self.reward_func_names)  # type: ignore[attr-defined]
+        names = list(self.reward_func_names)
         if self.success not in names and (self.success is not None or len(names) > 1):
             raise ValueError(f"success must be one of {', '.join(names)}; got {self.success!r}")
         column = 0 if self.success is None else names.index(self.success)
@@ -43,14 +50,13 @@ class FocalMixin:
 
     def _groups(self, samples: Any, flags: Tensor) -> tuple[Any, Tensor]:
         scored = ~flags.isnan()
-        if not self.dynamic_num_samples:  # type: ignore[attr-defined]
-            training = self.model.training  # type: ignore[attr-defined]
-            size = self.num_generations if training else self.num_generations_eval  # type: ignore[attr-defined]
+        if not self.dynamic_num_samples:
+            training = self.model.training
+            size = self.num_generations if training else self.num_generations_eval
             return torch.arange(len(flags), device=flags.device) // size, scored
         from accelerate.utils import gather_object
 
         prompts = gather_object([sample.prompt_id for sample in samples])
         requests = gather_object([sample.request_id for sample in samples])
-        seen: set[Any] = set()
-        first = [not (r in seen or seen.add(r)) for r in requests]  # type: ignore[func-returns-value]
+        first = [request not in requests[:row] for row, request in enumerate(requests)]
         return prompts, scored & torch.tensor(first, device=flags.device)

@@ -16,7 +16,7 @@ from ._outcome import successes
 from .focal import focal_weights
 
 
-class FocalMCAdvantage(MCAdvantage):  # type: ignore[misc]
+class FocalMCAdvantage(MCAdvantage):
     """MCAdvantage whose group-relative advantages are times the focal weight of the group.
 
     Parameters

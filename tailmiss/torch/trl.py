@@ -122,6 +122,17 @@ class TailMissMixin:
     neither as success nor as failure. Every override calls super(); nothing of TRL is copied.
     """
 
+    # What the trainer brings.
+    accelerator: Any
+    args: Any
+    model: Any
+    num_generations: int
+    reward_func_names: list[str]
+    epsilon_low: float
+    epsilon_high: float
+    _metrics: Any
+    _logs: Any
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for name in ("_calculate_rewards", "_generate_and_score_completions"):
@@ -187,7 +198,7 @@ class TailMissMixin:
     def _group_size(self) -> int:
         if self.model.training:
             return self.num_generations
-        return getattr(self, "num_generations_eval", self.num_generations)
+        return int(getattr(self, "num_generations_eval", self.num_generations))
 
     # ReCo's response weight
 
