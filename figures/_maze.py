@@ -34,7 +34,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "full": {
         "policies": {
             "window": {"N": [4, 8, 16, 32, 64, 128], "steps": 2000, "seeds": 4},
-            "transformer": {"N": [4, 8, 16, 32], "steps": 400, "seeds": 4, "record_every": 50},
+            "transformer": {"N": [4, 8, 16, 32], "steps": 200, "seeds": 4, "record_every": 25},
         },
         "store": None,
     },
@@ -51,6 +51,7 @@ LOOKS: dict[float, dict[str, Any]] = {
 }
 
 
+PAPER_LOOK: dict[str, Any] = dict(PAPER, ms=4.5)
 BASE: dict[str, Any] = {"color": "0.35", "ls": (0, (4, 2)), "lw": 1.0}
 CONTROL_LOOKS: dict[str, dict[str, Any]] = {
     "batch_mean": {"color": ORANGE, "marker": "D", "ls": (0, (5, 1.5, 1, 1.5))},
@@ -144,8 +145,9 @@ def summary(frame: pd.DataFrame, mazes: str = "all") -> pd.DataFrame:
 def curves(axes: Axes, frame: pd.DataFrame, name: str) -> None:
     """Every arm's mean against the update, with its band, and the base as a level."""
     axes.axhline(frame[frame.step == 0][name].mean(), **BASE)
-    for (gamma, weighting), curve in frame.groupby(["gamma", "weighting"]):
-        look = LOOKS[gamma] if weighting == "focal" else CONTROL_LOOKS[weighting]
+    looks = [(frame[(frame.weighting == "focal") & (frame.gamma == g)], LOOKS[g]) for g in GAMMAS]
+    looks += [(frame[frame.weighting == c], CONTROL_LOOKS[c]) for c in CONTROLS]
+    for curve, look in looks:
         axes.plot(curve.step, curve[name], markevery=0.25, ms=3, lw=1, **look)
         axes.fill_between(
             curve.step, curve[f"{name}_low"], curve[f"{name}_high"], color=look["color"],
@@ -164,7 +166,7 @@ def handles(
     if base:
         made.append(Line2D([], [], label="base", **BASE))
     if paper:
-        made.append(Line2D([], [], label="paper", color=BLACK, ms=4.5, **PAPER))
+        made.append(Line2D([], [], label="paper", color=BLACK, **PAPER_LOOK))
     return made
 
 

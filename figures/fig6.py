@@ -13,7 +13,6 @@ from matplotlib.ticker import LogLocator
 from . import _maze
 from ._categorical import bars
 from ._figure import PAGE
-from ._palette import PAPER
 from ._published import published
 
 CAPTION = """Mazes with one correct path: -ln pass@K on held-out mazes after training, against the
@@ -56,13 +55,14 @@ def _panel(axes: Axes, frame: pd.DataFrame, k: int) -> None:
     name = f"nl_pass@{k}"
     axes.axhline(frame[frame.step == 0][name].mean(), **_maze.BASE)
     after = frame[frame.step > 0]
-    for gamma, curve in after.groupby("gamma"):
+    for gamma in _maze.GAMMAS:
+        curve = after[after.gamma == gamma]
         axes.errorbar(
             curve.N, curve[name], bars(curve, name), ms=3.5, elinewidth=0.8, **_maze.LOOKS[gamma]
         )
         if k in (1, 128):
             colour = _maze.LOOKS[gamma]["color"]
-            axes.plot(curve.N, curve[f"paper_{name}"], color=colour, ms=4.5, **PAPER)
+            axes.plot(curve.N, curve[f"paper_{name}"], color=colour, **_maze.PAPER_LOOK)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -49,14 +49,13 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
 
     base, _ = window.warm_start(config)
     before = window.target_log_probs(config, base, *test)
-    halfway = None
+    halfway = []
     for gamma, stream in zip((0.0, 1.0), streams[1:3], strict=True):
         arm = replace(config, gamma=gamma)
         learner, _ = window.warm_start(arm)
-        for half in (1, 2):
-            window.advance(arm, learner, params["steps"] // 2, stream)
-            if gamma == 0 and half == 1:
-                halfway = window.Learner(learner.parameters.copy(), learner.moments)
+        window.advance(arm, learner, params["steps"] // 2, stream)
+        halfway.append(window.Learner(learner.parameters.copy(), learner.moments))
+        window.advance(arm, learner, params["steps"] // 2, stream)
         after = window.target_log_probs(arm, learner, *test)
         parts.append(pd.DataFrame({"panel": "training", "gamma": gamma, "x": before, "y": after}))
 
@@ -72,7 +71,9 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     mixed = mixed_group_prob(N, np.exp(before))
     table = pd.concat(part.assign(N=N, mazes=kinds, mixed_share=mixed) for part in parts)
 
-    hard = (kinds == "shortest") & (window.target_log_probs(config, halfway, *test) < np.log(0.01))
+    hard = (kinds == "shortest") & (
+        window.target_log_probs(config, halfway[0], *test) < np.log(0.01)
+    )
     p = np.exp(window.target_log_probs(config, base, *fresh))
     rows = []
     for N in SIZES:
@@ -80,7 +81,7 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
         rows.append({"panel": "batch", "N": N, "mazes": "detour", "x": N, "y": missed})
         for gamma in _maze.GAMMAS:
             arm = replace(config, group_size=N, gamma=gamma)
-            change, size = window.expected_change(arm, halfway, fresh, test)
+            change, size = window.expected_change(arm, halfway[0], fresh, test)
             rows.append(
                 {"panel": "halfway", "gamma": gamma, "N": N, "mazes": "hard", "x": N,
                  "y": change[hard].mean() / size}
@@ -129,7 +130,8 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
     c.set(xlabel=r"expected: $u \cdot \nabla \ln p$", ylabel=r"observed change of $\ln p$")
     c.set_title("(c) a maze not in the batch", loc="left")
     c.legend(loc="center right")
-    for gamma, curve in frame[frame.panel == "halfway"].groupby("gamma"):
+    for gamma in _maze.GAMMAS:
+        curve = frame[(frame.panel == "halfway") & (frame.gamma == gamma)]
         d.plot(curve.x, curve.y, ms=3.5, label=_maze.LABELS[gamma], **_maze.LOOKS[gamma])
     d.set_xscale("log", base=2)
     d.set_xticks(SIZES, SIZES)

@@ -52,7 +52,7 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     for kind, one in (("shortest", int(np.argmax(apart))), ("detour", int(np.argmax(likely)))):
         maze, target = test[0][one], test[1][one, : test[2][one]]
         walls = np.argwhere(maze == 1)
-        parts.append(_rows(walls, mazes=kind, arm="", kind="wall", path=0, log_p=np.nan))
+        parts.append(_rows(walls, mazes=kind, arm="all", kind="wall", path=0, log_p=np.nan))
         for arm in ARMS:
             value = float(log_p[arm][one])
             parts.append(_walk(target, mazes=kind, arm=arm, kind="target", path=0, log_p=value))
@@ -91,7 +91,8 @@ def _panel(axes: Axes, maze: pd.DataFrame, arm: pd.DataFrame, shade: ScalarMappa
     squares[walls.row, walls.column] = 0.55
     axes.imshow(squares, cmap="gray", vmin=0, vmax=1)
     paths = arm[arm.kind == "path"]
-    for path, line in sorted(paths.groupby("path"), key=lambda pair: -pair[0]):
+    for path in range(int(paths.path.max()), -1, -1):
+        line = paths[paths.path == path]
         offset = 0.25 * np.sin(1.7 * path)
         colour = shade.to_rgba(line.log_p.iloc[0] / np.log(10))
         axes.plot(line.column + offset, line.row + offset, color=colour, lw=1.2)

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from . import _maze
 from ._categorical import bars
 from ._figure import PAGE
-from ._palette import PAPER
 from ._published import published
 
 CAPTION = """Pass@K on held-out mazes after training, in percent, against the group size N. Filled:
@@ -52,13 +51,13 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
         for axes, k in zip(row, SHOWN, strict=True):
             rows = frame[(frame.policy == policy) & (frame.k == k) & (frame.weighting == "focal")]
             axes.axhline(rows.base.iloc[0], **_maze.BASE)
-            for (gamma, curve), shift in zip(rows.groupby("gamma"), (0.94, 1, 1.06), strict=True):
-                look = _maze.LOOKS[gamma]
+            for gamma, shift in zip(_maze.GAMMAS, (0.94, 1, 1.06), strict=True):
+                curve, look = rows[rows.gamma == gamma], _maze.LOOKS[gamma]
                 axes.errorbar(
                     curve.N * shift, curve["pass"], bars(curve, "pass"), ms=3.5, elinewidth=0.8,
                     **look,
                 )  # fmt: skip
-                axes.plot(curve.N * shift, curve.paper, color=look["color"], ms=4.5, **PAPER)
+                axes.plot(curve.N * shift, curve.paper, color=look["color"], **_maze.PAPER_LOOK)
             axes.set_xscale("log", base=2)
             axes.set_xticks(sorted(frame.N.unique()), sorted(frame.N.unique()))
             axes.minorticks_off()

@@ -198,7 +198,7 @@ class MazeConfig:
 
 
 SMALL_TRANSFORMER = MazeConfig(
-    policy=TransformerPolicy(), size=9, algorithm="kruskal", prompts=32, learning_rate=1e-4,
+    policy=TransformerPolicy(), size=9, algorithm="kruskal", prompts=32, learning_rate=3e-4,
     clip_norm=1.0, warm_start_learning_rate=3e-4,
 )  # fmt: skip
 PAPER = MazeConfig(

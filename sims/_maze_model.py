@@ -17,7 +17,6 @@ from torch.nn import functional
 from ._maze_config import MazeConfig, TransformerPolicy, base_stream
 from .maze_encoding import Encoding
 
-INITIAL_SCALE = 0.5
 Cache = list[tuple[Tensor, Tensor]]
 
 
@@ -94,9 +93,14 @@ class Learner:
     encoding: Encoding
     optimiser: torch.optim.Optimizer
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.model.embed.weight.device
+
     def tensor(self, array: NDArray[Any]) -> Tensor:
-        """On the model's device."""
-        return torch.from_numpy(array).to(self.model.embed.weight.device)
+        """An array on the model's device."""
+        return torch.from_numpy(array).to(self.device)
 
 
 def new_learner(config: MazeConfig) -> Learner:
@@ -110,7 +114,7 @@ def new_learner(config: MazeConfig) -> Learner:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() == 2:
-                scale = INITIAL_SCALE * weight.shape[1] ** -0.5
+                scale = weight.shape[1] ** -0.5
                 weight.copy_(torch.from_numpy(rng.normal(scale=scale, size=weight.shape)))
             elif name.endswith("bias"):
                 weight.zero_()

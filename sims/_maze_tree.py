@@ -50,14 +50,14 @@ def sample(
     Keys and values of the prompts and of all earlier nodes are kept; tokens are drawn by inverse
     CDF.
     """
-    model, encoding = learner.model, learner.encoding
+    model, encoding, device = learner.model, learner.encoding, learner.device
     P, L = prompts.shape
     row = np.repeat(np.arange(P), group_size)
     shape = (len(row), encoding.limit)
     nodes, answers = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     logp, counted = np.zeros(shape, np.float32), np.zeros(shape, bool)
     cache: Cache = []
-    model(learner.tensor(prompts), torch.arange(L, device=model.cos.device), None, cache, 1)
+    model(learner.tensor(prompts), torch.arange(L, device=device), None, cache, 1)
     level = np.full((P, 1), encoding.start)
     used, depth, ancestors = (
         np.ones((P, 1), bool),
@@ -70,7 +70,7 @@ def sample(
     for t in range(encoding.limit):
         mask = np.ones((len(present), level.shape[1], L + tokens.shape[1]), bool)
         mask[..., L:] = ancestors[present, first:]
-        place = torch.full((1,), L + t, device=model.cos.device)
+        place = torch.full((1,), L + t, device=device)
         seen = learner.tensor(level[present]), place, learner.tensor(mask)
         logits = model(*seen, cache, level.shape[1])
         log_shares = logits.float().log_softmax(-1).cpu().numpy()

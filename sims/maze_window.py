@@ -13,7 +13,7 @@ from tailmiss.advantages import weight_function
 
 from . import _maze_policy_kernel as kernel
 from . import _maze_training_kernel as training
-from ._maze_config import ALGORITHMS, MazeConfig, base_stream
+from ._maze_config import ALGORITHMS, MazeConfig, WindowPolicy, base_stream
 from .maze import held_out
 
 LOOK_EVERY = 10
@@ -28,11 +28,18 @@ class Learner:
     step: int = 0
 
 
+def shape(config: MazeConfig) -> tuple[int, int, int]:
+    """Side of a maze, side of the window, hidden units: what the kernels need to know."""
+    policy = config.policy
+    assert isinstance(policy, WindowPolicy)
+    return config.size, policy.window, policy.hidden
+
+
 def initial_parameters(config: MazeConfig) -> NDArray[Any]:
     """He-normal for the inputs that are on at once, and nearly uniform moves."""
-    window, hidden = config.policy.window, config.policy.hidden  # type: ignore[union-attr]
-    flat = np.zeros(kernel.n_parameters(config.size, window, hidden))
-    inputs, _, outputs, _ = kernel.layers(flat, config.size, window, hidden)
+    size, window, hidden = shape(config)
+    flat = np.zeros(kernel.n_parameters(size, window, hidden))
+    inputs, _, outputs, _ = kernel.layers(flat, size, window, hidden)
     rng = base_stream(config, 2)
     inputs[:] = rng.normal(scale=np.sqrt(2 / (window**2 / 2)), size=inputs.shape)
     outputs[:] = rng.normal(scale=0.01, size=outputs.shape)
@@ -80,13 +87,14 @@ def advance(
     """More updates; what happened in them, as `training.reinforce` counts it."""
     gain, loss, weight = config.tables
     statistics = np.zeros(6)
-    rates = config.scaled_learning_rate, config.weight_decay, config.clip_norm
+    size, window, hidden = shape(config)
     training.reinforce(
-        learner.parameters, learner.moments, learner.step, steps, config.prompts, config.size,
-        ALGORITHMS.index(config.algorithm), config.policy.window, config.policy.hidden,  # type: ignore[union-attr]
-        config.success == "target", gain, loss, weight, config.weighting == "batch_mean",
+        learner.parameters, learner.moments, learner.step, steps, config.prompts, size,
+        ALGORITHMS.index(config.algorithm), window, hidden, config.success == "target", gain, loss,
+        weight, config.weighting == "batch_mean",
         float(config.weight_cap) if config.response_weight else 0.0, config.batches,
-        *(float(rate) for rate in rates), rng, statistics,
+        float(config.scaled_learning_rate), float(config.weight_decay), float(config.clip_norm),
+        rng, statistics,
     )  # fmt: skip
     learner.step += steps
     return statistics
@@ -96,16 +104,9 @@ def target_log_probs(
     config: MazeConfig, learner: Learner, mazes: Any, moves: Any, lengths: Any
 ) -> NDArray[Any]:
     """Exact log-probability of every target path."""
+    _, window, hidden = shape(config)
     out = np.empty(len(mazes))
-    training.target_log_probs(
-        mazes,
-        moves,
-        lengths,
-        learner.parameters,
-        config.policy.window,
-        config.policy.hidden,
-        out,  # type: ignore[union-attr]
-    )
+    training.target_log_probs(mazes, moves, lengths, learner.parameters, window, hidden, out)
     return out
 
 
@@ -143,16 +144,9 @@ def gradients(
     config: MazeConfig, learner: Learner, mazes: Any, moves: Any, lengths: Any
 ) -> NDArray[Any]:
     """Gradient of every target path's log-probability, one row a maze."""
+    _, window, hidden = shape(config)
     out = np.empty((len(mazes), learner.parameters.size))
-    training.target_gradients(
-        mazes,
-        moves,
-        lengths,
-        learner.parameters,
-        config.policy.window,
-        config.policy.hidden,
-        out,  # type: ignore[union-attr]
-    )
+    training.target_gradients(mazes, moves, lengths, learner.parameters, window, hidden, out)
     return out
 
 
@@ -160,12 +154,12 @@ def sample_paths(
     config: MazeConfig, learner: Learner, maze: Any, n: int, rng: np.random.Generator
 ) -> list[tuple[NDArray[Any], float]]:
     """Rollouts in one maze: their moves and log-probabilities."""
-    window, hidden = config.policy.window, config.policy.hidden  # type: ignore[union-attr]
-    model = kernel.layers(learner.parameters, config.size, window, hidden)
-    weights = kernel.unfolded(model, config.size, window)
+    size, window, hidden = shape(config)
+    model = kernel.layers(learner.parameters, size, window, hidden)
+    weights = kernel.unfolded(model, size, window)
     kernel.unfold(model[0], window, weights[0])
-    work = kernel.workspace(config.size, window, hidden, n)
-    anywhere = np.full(config.size**2, -1, np.int8)
+    work = kernel.workspace(size, window, hidden, n)
+    anywhere = np.full(size**2, -1, np.int8)
     kernel.roll_out(maze, anywhere, False, n, weights, work, rng)
     logp, slots, moves, lengths = work[4], work[7], work[8], work[9]
     return [
