@@ -106,7 +106,8 @@ def gradient_shares(
             total = np.bincount(bins, update, len(EDGES) - 1)
             shares[rule, float(gamma)] = tuple((total / total.sum()).tolist())
     prompts = np.bincount(bins, mass, len(EDGES) - 1)
-    prompts[[0, -1]] += population.zero, population.one
+    prompts[0] += population.zero
+    prompts[-1] += population.one
     strength = {g: _strength(population, group_size, rules[0], g) for g in (0.0, *gammas)}
     return Gradient(
         group_size,

@@ -86,7 +86,7 @@ def _minimise(loss: Any, start: Array, masses: bool, *args: Any, precision: floa
     from scipy.optimize import minimize
 
     bounds = [_LAW] * 2 + [_MASS if masses else (0.0, 0.0)] * 2
-    options = {"maxiter": 500, "ftol": precision, "gtol": 1e-7}
+    options: Any = {"maxiter": 500, "ftol": precision, "gtol": 1e-7}
     return minimize(
         loss, start, args=args, jac=True, method="L-BFGS-B", bounds=bounds, options=options
     )

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 Progress = Callable[[int, int | None], None]
 _CUT = (EOFError, OSError, zlib.error, lzma.LZMAError)
-_UNPACK = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+_UNPACK: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _parts(
                 if start.startswith((b"PAR1", b"PK\x03\x04")):
                     yield from _parts(name, io.BytesIO(inner.read()), None, None, member)
                 else:
-                    yield _text(name, io.BufferedReader(inner, 2**18), member)  # type: ignore[arg-type]
+                    yield _text(name, io.BufferedReader(inner, 2**18), member)
                 return
         yield _text(name, watched, member)
 
@@ -134,7 +134,7 @@ def _is_data(member: str) -> bool:
     return not base.startswith(".") and "__MACOSX" not in member and plain.endswith(endings)
 
 
-def _text(name: str, file: io.BufferedReader, member: str) -> Part:
+def _text(name: str, file: Any, member: str) -> Part:
     try:
         head = file.peek(4096)[:4096]
     except _CUT as error:
@@ -146,7 +146,7 @@ def _text(name: str, file: io.BufferedReader, member: str) -> Part:
             raise ReadError(
                 name, f"is not UTF-16 as its first bytes say ({error.reason})"
             ) from None
-        file = io.BufferedReader(io.BytesIO(text.encode()))  # type: ignore[arg-type]
+        file = io.BufferedReader(io.BytesIO(text.encode()))
         head = file.peek(4096)[:4096]
     if head.startswith(b"\xef\xbb\xbf"):
         file.read(3)
@@ -159,13 +159,13 @@ def _text(name: str, file: io.BufferedReader, member: str) -> Part:
         if not rest:
             raise ReadError(name, "is empty")
         start = rest[:1]
-        file = io.BufferedReader(io.BytesIO(rest))  # type: ignore[arg-type]
+        file = io.BufferedReader(io.BytesIO(rest))
     if start in b"{[":
         return _json(name, file, member)
     return Part(name, "line", _csv(name, file), member)
 
 
-def _json(name: str, file: io.BufferedReader, member: str) -> Part:
+def _json(name: str, file: Any, member: str) -> Part:
     """One JSON document, or one record a line."""
     lines = _lines(name, file)
     number, first = next(((i, line) for i, line in lines if line.strip()))
@@ -187,7 +187,7 @@ def _json(name: str, file: io.BufferedReader, member: str) -> Part:
     return Part(name, "line", records(), member)
 
 
-def _lines(name: str, file: io.BufferedReader) -> Iterator[tuple[int, bytes]]:
+def _lines(name: str, file: Any) -> Iterator[tuple[int, bytes]]:
     number = 0
     try:
         for number, line in enumerate(file, 1):
@@ -205,7 +205,7 @@ def _record(name: str, number: int, line: bytes) -> Any:
         raise ReadError(name, _reason(error), f"line {number}") from None
 
 
-def _document(name: str, first: bytes, file: io.BufferedReader, number: int) -> Any:
+def _document(name: str, first: bytes, file: Any, number: int) -> Any:
     try:
         rest = file.read()
     except _CUT as error:
@@ -246,7 +246,7 @@ def parse(data: bytes) -> Any:
     return _DECODER.decode(data.decode("utf-8"))
 
 
-def _csv(name: str, file: io.BufferedReader) -> Iterator[tuple[int, dict[str, str]]]:
+def _csv(name: str, file: Any) -> Iterator[tuple[int, dict[str, str]]]:
     csv.field_size_limit(2**31 - 1)
     number = 1
     try:

@@ -202,7 +202,7 @@ def _audit(rollouts: Rollouts, options: Mapping[str, Any], *, intervals: bool = 
     population = _population(n[held], c[held], warnings)
     largest, use = int(n.max()), _group_size(rollouts, options["group_size"])
     rate = float(c.sum() / n.sum())
-    clusters = None
+    clusters: NDArray[Any] | None = None
     if rollouts.step is not None:
         clusters = np.unique(rollouts.prompt.astype(str), return_inverse=True)[1]
     ends = (int(n[held].min()), float(np.median(n[held])), largest)
@@ -274,7 +274,7 @@ def _powers(low: int, high: int, use: int, ends: tuple[int, float, int]) -> list
     return sorted(powers | {x for x in (use, ends[0], ends[2]) if x >= low})
 
 
-def _averager(n: Array, c: Array, clusters: Array | None, options: Mapping[str, Any]) -> Any:
+def _averager(n: Array, c: Array, clusters: NDArray[Any] | None, options: Mapping[str, Any]) -> Any:
     """Mean over prompts of an estimator, evaluated once for each distinct (n, c)."""
     pairs, place, counts = np.unique(
         np.stack([n, c]), axis=1, return_inverse=True, return_counts=True

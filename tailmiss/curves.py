@@ -241,7 +241,7 @@ def _population(samples: int, q: Array) -> CountPopulation:
 def _solve(objective: Array, **constraints: Any) -> Any:
     from scipy.optimize import linprog
 
-    options = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
+    options: Any = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
     result = linprog(objective, method="highs-ds", options=options, **constraints)
     if result.status != 0:
         raise RuntimeError(f"the linear program was not solved: {result.message}")
@@ -285,8 +285,8 @@ def _bound(
         )
         ends.append((sign * float(result.fun), _population(samples, result.x)))
     (low, lowest), (high, highest) = ends
-    clipped = (float(np.clip(end, 0.0, 1.0)) for end in (low, high))
-    return Bound(quantity, at, rho, *clipped, lowest, highest)
+    low, high = (float(np.clip(end, 0.0, 1.0)) for end in (low, high))
+    return Bound(quantity, at, rho, low, high, lowest, highest)
 
 
 def _whole_problems(
@@ -303,7 +303,7 @@ def _whole_problems(
     size = curves.shape[1]
     result = milp(
         np.zeros(size),
-        integrality=np.ones(size),
+        integrality=np.ones(size, int),
         bounds=Bounds(0, problems),
         constraints=[
             LinearConstraint(curves, problems * (value - reach), problems * (value + reach)),

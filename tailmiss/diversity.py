@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -162,9 +163,10 @@ def expected_unsampled_correct_mass(
     return unsampled_mass(n, counts[:, *[None] * N.ndim], N).sum(axis=0)
 
 
-def unsampled_mass(n: ArrayLike, x: NDArray[np.int64], N: ArrayLike) -> NDArray[np.float64]:
+def unsampled_mass(n: Any, x: Any, N: ArrayLike) -> NDArray[np.float64]:
     r"""Unbiased estimate of :math:`p (1-p)^N` for an answer given x >= 1 times in n rollouts."""
-    return x / n * np.exp(log_all_wrong_prob(np.subtract(n, 1), x - 1, N))
+    mass: NDArray[np.float64] = x / n * np.exp(log_all_wrong_prob(n - 1, x - 1, N))
+    return mass
 
 
 def _correct_counts(

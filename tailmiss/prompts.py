@@ -96,7 +96,7 @@ def tail_miss_share(n: ArrayLike, c: ArrayLike, N: ArrayLike, rho: ArrayLike) ->
 
 
 def _mixed_without_rare(N: int, rho: float) -> Array:
-    credit = (1 - rho) ** np.arange(N + 1)
+    credit = np.power(1 - rho, np.arange(N + 1.0))
     credit[[0, N]] = 0.0
     return credit
 
@@ -233,7 +233,7 @@ class PromptPopulation:
         """Density of the Beta part at p, scaled by its share of the prompts."""
         from scipy.stats import beta
 
-        return self._rest * beta.pdf(p, self.alpha, self.beta)
+        return self._rest * beta.pdf(np.asarray(p, float), self.alpha, self.beta)
 
     def expected_counts(self, n: int) -> Array:
         """Probability of c = 0..n successes among n rollouts of a fresh prompt."""
@@ -281,7 +281,7 @@ class PromptPopulation:
 
         k = check.whole("k", k)
         a, b = (self.alpha, self.beta) if right else (self.beta, self.alpha)
-        return betaln(a + k, b) - betaln(a, b)
+        return np.asarray(betaln(a + k, b) - betaln(a, b), np.float64)
 
 
 @lru_cache(maxsize=64)

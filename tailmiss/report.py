@@ -88,7 +88,7 @@ def _picture(audit: Audit, draw: Any, kind: str) -> bytes:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    style = {
+    style: Any = {
         "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
         "grid.color": "#e4e4e4", "axes.axisbelow": True, "legend.frameon": False,
         "svg.hashsalt": "tailmiss", "svg.fonttype": "path", "savefig.dpi": 200,
