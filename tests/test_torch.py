@@ -134,6 +134,8 @@ IDS = {
     "numpy": lambda ids: np.array(ids),
     "tuples": lambda ids: [(i, "x") for i in ids],
     "python ints": lambda ids: list(ids),
+    "list of tensors": lambda ids: list(torch.tensor(ids)),
+    "list of numpy": lambda ids: list(np.array(ids)),
 }
 
 
@@ -236,6 +238,8 @@ def test_bad_input_is_named(arguments, message):
 
 def test_bad_tensors_are_named():
     success = torch.tensor([1.0, 0.0])
+    with pytest.raises(ValueError, match="success must be a tensor; got list"):
+        tt.focal_weights([1.0, 0.0], [0, 0], 1.0)
     with pytest.raises(ValueError, match=r"integers or strings; got torch\.float32"):
         tt.focal_weights(success, torch.zeros(2), 1.0)
     with pytest.raises(ValueError, match="scored must have the shape"):

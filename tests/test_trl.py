@@ -94,9 +94,9 @@ VARIANTS = [
     "settings", VARIANTS, ids=lambda s: ",".join(f"{k}={v}" for k, v in s.items())
 )
 def test_every_setting_of_the_trainer_keeps_its_meaning(settings):
-    trainer = run(WeighedSpied, tailmiss=TailMissConfig(gamma=1.5), max_steps=2, **settings)
+    trainer = run(WeighedSpied, tailmiss=TailMissConfig(gamma=1.5), max_steps=1, **settings)
+    assert trainer.plain[0].any()
     assert_weighed(trainer, gamma=1.5)
-    assert any(trainer.losses)
 
 
 def assert_weighed(trainer, *, gamma, column=0, threshold=1.0, size=runs.G):

@@ -63,11 +63,15 @@ def _numbered(group_ids: Iterable[Any]) -> Tensor:
             raise ValueError(
                 f"group_ids must name a group for every rollout; got {key} at index {row}"
             )
+        if isinstance(key, Tensor):  # hashes by identity, not by value
+            key = key.item()
         ids.append(numbers.setdefault(key, len(numbers)))
     return torch.tensor(ids, dtype=torch.int64)
 
 
 def check_shape(success: Tensor) -> None:
+    if not isinstance(success, Tensor):
+        raise ValueError(f"success must be a tensor; got {type(success).__name__}")
     if success.dim() != 1:
         raise ValueError(
             f"success must have one entry per rollout; got shape {tuple(success.shape)}"
