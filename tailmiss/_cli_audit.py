@@ -37,6 +37,9 @@ def audit(
         float | None, typer.Option(help="a success is a reward of at least this")
     ] = None,
     answer: Annotated[str | None, typer.Option(help="column of the model's answer")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="column of the response: Distinct-2, Self-BLEU, Vendi")
+    ] = None,
     step: Annotated[
         str | None, typer.Option(help="column of the training step; none pools the steps")
     ] = None,
@@ -102,15 +105,26 @@ def audit(
             n=n, c=c, where=chosen, progress=progress,
         )  # fmt: skip
     result = run(rollouts, **options)
+    varied = None
+    if text is not None:
+        from ._audit_text import audit_text, text_dict, text_lines
+
+        columns = {"prompt": prompt, "reward": reward, "threshold": threshold, "step": step}
+        varied = audit_text(files, text, where=chosen, **columns)
     if out is not None:
         from .report import write_report
 
         for path in write_report(result, out):
             print(path, file=sys.stderr)
     if as_json:
-        print(json.dumps(result.to_dict(), allow_nan=False))
+        found = result.to_dict()
+        if varied is not None:
+            found["text_diversity"] = text_dict(varied, confidence)
+        print(json.dumps(found, allow_nan=False))
     else:
         print("\n".join(_text(result)))
+        if varied is not None:
+            print("", *text_lines(varied, confidence), sep="\n")
 
 
 def _numbers(name: str, text: str, kind: Any) -> list[Any]:
