@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -320,6 +321,15 @@ def test_the_launch_file_for_trl_has_the_printed_values(loss_type):
     assert of_all * updates == float(printed["global_batch_size"])
 
 
+def test_the_quick_preset_says_what_contradicts_sharpening(store, capsys, monkeypatch):
+    still = pd.DataFrame({"split": "train", "step": [0, 2], "pass_1": 0.2, "pass_256": [0.9, 0.8]})
+    still = still.assign(retained=[1.0, 0.5], modes=[6.0, 5.0])
+    run = study.TrainRun(TrainConfig(), still, pd.DataFrame())
+    monkeypatch.setattr(study, "train", lambda *args, **kwargs: run)
+    assert study.quick(store) == ["pass_1 went from 0.2 to 0.2 at gamma 0"]
+    assert len(capsys.readouterr().out.splitlines()) == 5
+
+
 @pytest.mark.long
-def test_quick_preset_sharpens():
-    assert study.quick() == []
+def test_the_quick_preset_sharpens(tmp_path):
+    assert study.quick(tmp_path) == []

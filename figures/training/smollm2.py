@@ -58,11 +58,13 @@ def problems(size: int, seed: int) -> Any:
     )
 
 
-def run(gamma: float | None, *, steps: int, seed: int) -> dict[str, float | str | None]:
+def run(
+    gamma: float | None, *, steps: int, seed: int, held_out: int = 64
+) -> dict[str, float | str | None]:
     """Train once (without the mixin if gamma is None); success before and after on other problems.
 
     4 problems a step with 8 rollouts each; success is the share of right answers among 4 samples
-    of each of 64 problems.
+    of each of `held_out` problems.
     """
     from datasets import Dataset
     from transformers import PrinterCallback
@@ -71,8 +73,8 @@ def run(gamma: float | None, *, steps: int, seed: int) -> dict[str, float | str 
     from tailmiss.torch.trl import TailMissConfig, TailMissMixin
 
     words, model = load()
-    training, held_out = problems(4 * steps, seed), problems(64, seed + 1000)
-    entries = [*training, *held_out]
+    training, others = problems(4 * steps, seed), problems(held_out, seed + 1000)
+    entries = [*training, *others]
 
     def correct(completions: list[str], entry: list[int], **_: Any) -> list[float]:
         scores = []
@@ -133,15 +135,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="tailmiss.figures.training.smollm2", description=__doc__)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--held-out", type=int, default=64, help="problems that measure success")
     parser.add_argument("--gamma", type=float, nargs="*", default=[1.0])
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the table goes")
     options = parser.parse_args()
+    out = vars(options).pop("out")
     torch.set_num_threads(1)
-    rows = [run(g, steps=options.steps, seed=options.seed) for g in (None, *options.gamma)]
+    rows = [
+        run(gamma, steps=options.steps, seed=options.seed, held_out=options.held_out)
+        for gamma in (None, *options.gamma)
+    ]
     text = pd.DataFrame(rows).to_csv(index=False, float_format="%.4g", lineterminator="\n")
-    provenance.write(options.out / "smollm2.csv", text)
-    command = f"python -m tailmiss.figures.training.smollm2 --steps {options.steps}"
-    provenance.write_json(options.out / "smollm2.json", provenance.record(command=command))
+    provenance.write(out / "smollm2.csv", text)
+    command = "python -m tailmiss.figures.training.smollm2"
+    provenance.write_json(out / "smollm2.json", provenance.record(command=command, **vars(options)))
     print(text, end="")
 
 

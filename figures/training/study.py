@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -126,18 +127,15 @@ def collect(store: Path, out: Path = RESULTS) -> None:
     provenance.write_json(out / "runs.json", details | {"commit": _commit()})
 
 
-def quick() -> list[str]:
+def quick(store: Path) -> list[str]:
     """One seed, N = 8, gamma 0 and 1: what it found, and in words what contradicts sharpening."""
-    import tempfile
-
     import torch
 
     torch.set_num_threads(1)
     rows = []
-    with tempfile.TemporaryDirectory() as store:
-        for gamma in (0.0, 1.0):
-            result = train(TrainConfig(gamma=gamma), store=Path(store), evaluate_at=())
-            rows.append(_ends(result).assign(gamma=gamma))
+    for gamma in (0.0, 1.0):
+        result = train(TrainConfig(gamma=gamma), store=store, evaluate_at=())
+        rows.append(_ends(result).assign(gamma=gamma))
     frame = pd.concat(rows)
     print(frame.to_string(index=False, float_format="%.4g"))
     start, end = frame[frame["gamma"] == 0].to_dict("records")
@@ -195,7 +193,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the tables go")
     options = parser.parse_args()
     if options.quick:
-        surprises = quick()
+        with tempfile.TemporaryDirectory() as store:
+            surprises = quick(Path(store))
         print("\n".join(surprises) or "sharpening at gamma 0, as expected")
         return int(bool(surprises))
     if not options.collect:
