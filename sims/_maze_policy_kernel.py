@@ -72,6 +72,23 @@ def unfold(weights: Any, window: int, table: Any) -> None:
 
 
 @njit(nogil=True, cache=True)
+def ready(parameters: Any, size: int, window: int, hidden: int) -> Any:
+    """The layers as views, and unfolded for use."""
+    model = layers(parameters, size, window, hidden)
+    weights = unfolded(model, size, window)
+    unfold(model[0], window, weights[0])
+    return model, weights
+
+
+@njit(nogil=True, cache=True)
+def blank_gradient(size: int, window: int, hidden: int) -> Any:
+    """A zero gradient: flat, as layers, and unfolded."""
+    flat = np.zeros(n_parameters(size, window, hidden))
+    slope = layers(flat, size, window, hidden)
+    return flat, slope, unfolded(slope, size, window)
+
+
+@njit(nogil=True, cache=True)
 def fold(table: Any, window: int, gradient: Any) -> None:
     """Hand gradients of patterns back to the squares in them, adding; the table becomes zero."""
     patterns = 2**window

@@ -11,14 +11,14 @@ from ._maze_kernel import carve, solve
 from ._maze_policy_kernel import (
     adamw,
     backward,
+    blank_gradient,
     credit,
     fold,
     follow,
     forget_slots,
-    layers,
+    ready,
     roll_out,
     unfold,
-    unfolded,
     workspace,
 )
 
@@ -29,9 +29,7 @@ def target_log_probs(
 ) -> None:
     """Exact log-probability of every maze's target path."""
     size = mazes.shape[1]
-    model = layers(parameters, size, window, hidden)
-    weights = unfolded(model, size, window)
-    unfold(model[0], window, weights[0])
+    _, weights = ready(parameters, size, window, hidden)
     work = workspace(size, window, hidden, 1)
     for i in range(mazes.shape[0]):
         out[i], used = follow(mazes[i], moves[i], lengths[i], weights, work)
@@ -56,11 +54,8 @@ def imitate(
     """Supervised steps on the target paths of fresh mazes; the loss is the mean over moves."""
     work = workspace(size, window, hidden, 1)
     work[10][0] = True
-    model = layers(parameters, size, window, hidden)
-    weights = unfolded(model, size, window)
-    flat = np.empty(parameters.size)
-    slope = layers(flat, size, window, hidden)
-    gradient = unfolded(slope, size, window)
+    model, weights = ready(parameters, size, window, hidden)
+    flat, slope, gradient = blank_gradient(size, window, hidden)
     maze, target, queue, toward = blank_maze(size)
     for step in range(done + 1, done + steps + 1):
         unfold(model[0], window, weights[0])
@@ -122,11 +117,8 @@ def reinforce(
     """
     group_size = gain.size - 1
     work = workspace(size, window, hidden, group_size)
-    model = layers(parameters, size, window, hidden)
-    weights = unfolded(model, size, window)
-    flat = np.empty(parameters.size)
-    slope = layers(flat, size, window, hidden)
-    gradient = unfolded(slope, size, window)
+    model, weights = ready(parameters, size, window, hidden)
+    flat, slope, gradient = blank_gradient(size, window, hidden)
     maze, target, queue, toward = blank_maze(size)
     for step in range(done + 1, done + steps + 1):
         unfold(model[0], window, weights[0])
@@ -172,14 +164,10 @@ def target_gradients(
 ) -> None:
     """Gradient of the log-probability of every maze's target path, one row a maze."""
     size = mazes.shape[1]
-    model = layers(parameters, size, window, hidden)
-    weights = unfolded(model, size, window)
-    unfold(model[0], window, weights[0])
+    _, weights = ready(parameters, size, window, hidden)
     work = workspace(size, window, hidden, 1)
     work[10][0] = True
-    flat = np.empty(parameters.size)
-    slope = layers(flat, size, window, hidden)
-    gradient = unfolded(slope, size, window)
+    flat, slope, gradient = blank_gradient(size, window, hidden)
     for i in range(mazes.shape[0]):
         flat[:] = 0
         _, used = follow(mazes[i], moves[i], lengths[i], weights, work)

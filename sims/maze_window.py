@@ -155,9 +155,7 @@ def sample_paths(
 ) -> list[tuple[NDArray[Any], float]]:
     """Rollouts in one maze: their moves and log-probabilities."""
     size, window, hidden = shape(config)
-    model = kernel.layers(learner.parameters, size, window, hidden)
-    weights = kernel.unfolded(model, size, window)
-    kernel.unfold(model[0], window, weights[0])
+    _, weights = kernel.ready(learner.parameters, size, window, hidden)
     work = kernel.workspace(size, window, hidden, n)
     anywhere = np.full(size**2, -1, np.int8)
     kernel.roll_out(maze, anywhere, False, n, weights, work, rng)

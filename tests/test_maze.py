@@ -147,10 +147,7 @@ def test_bad_input_is_named(call, message):
 
 def learner(rng, scale=0.5):
     parameters = rng.normal(scale=scale, size=kernel.n_parameters(SIZE, WINDOW, HIDDEN))
-    model = kernel.layers(parameters, SIZE, WINDOW, HIDDEN)
-    weights = kernel.unfolded(model, SIZE, WINDOW)
-    kernel.unfold(model[0], WINDOW, weights[0])
-    return parameters, model, weights
+    return parameters, *kernel.ready(parameters, SIZE, WINDOW, HIDDEN)
 
 
 def test_target_probability_is_the_product_along_the_path(rng):
@@ -176,9 +173,7 @@ def warm_started():
         mazes, moves, lengths, parameters, policy.window, policy.hidden, log_p
     )
     one = int(np.argmin(np.abs(log_p - np.log(0.3))))
-    model = kernel.layers(parameters, SMALL.size, policy.window, policy.hidden)
-    weights = kernel.unfolded(model, SMALL.size, policy.window)
-    kernel.unfold(model[0], policy.window, weights[0])
+    _, weights = kernel.ready(parameters, *maze_window.shape(SMALL))
     path = np.append(moves[one, : lengths[one]], -1)
     return parameters, weights, mazes[one], path, float(log_p[one])
 
@@ -186,7 +181,7 @@ def warm_started():
 def test_exact_pass_at_k_equals_sampling(rng):
     _, weights, maze, path, log_p = warm_started()
     k, groups = 2, 60_000
-    work = kernel.workspace(SMALL.size, SMALL.policy.window, SMALL.policy.hidden, k)
+    work = kernel.workspace(*maze_window.shape(SMALL), k)
     hits = 0
     for _ in range(groups):
         found, used = kernel.roll_out(maze, path, True, k, weights, work, rng)
@@ -208,9 +203,7 @@ def group_and_advantages(rng, response):
     rollouts = [work[8][i, : work[9][i]].copy() for i in range(N)]
     correct = work[10].copy()
     kernel.credit(N, 0.7, -0.4, response, work)
-    flat = np.zeros(parameters.size)
-    slope = kernel.layers(flat, SIZE, WINDOW, HIDDEN)
-    gradient = kernel.unfolded(slope, SIZE, WINDOW)
+    flat, slope, gradient = kernel.blank_gradient(SIZE, WINDOW, HIDDEN)
     kernel.backward(weights, gradient, work, used)
     kernel.fold(gradient[0], WINDOW, slope[0])
     assert (work[0] == -1).all()
@@ -260,7 +253,7 @@ def test_adamw_equals_torch(weight_decay, rng):
 def test_expected_update_is_the_weight_function_times_the_gradient_of_p(rng):
     """E[sum_i A_i grad log pi] = N w_N(p) grad p, on the simulator's own groups."""
     parameters, weights, maze, path, log_p = warm_started()
-    size, window, hidden = SMALL.size, SMALL.policy.window, SMALL.policy.hidden
+    size, window, hidden = maze_window.shape(SMALL)
     slope_of_log = np.empty((1, parameters.size))
     training.target_gradients(
         maze[None], path[None], np.array([len(path) - 1]), parameters, window, hidden, slope_of_log
@@ -269,9 +262,7 @@ def test_expected_update_is_the_weight_function_times_the_gradient_of_p(rng):
     N, trials = 4, 5_000
     gain, loss = advantage_table("grpo", N, gamma=1.0)
     work = kernel.workspace(size, window, hidden, N)
-    flat = np.zeros(parameters.size)
-    slope = kernel.layers(flat, size, window, hidden)
-    gradient = kernel.unfolded(slope, size, window)
+    flat, slope, gradient = kernel.blank_gradient(size, window, hidden)
     draws = np.empty(trials)
     for i in range(trials):
         flat[:] = 0
@@ -315,20 +306,16 @@ def test_a_maze_not_in_the_batch_moves_as_expected():
         config, learner, (mazes, moves, lengths), held_out(config, "test")
     )
     gain, loss = advantage_table("rloo", 2)
-    parameters, policy = learner.parameters, config.policy
-    model = kernel.layers(parameters, config.size, policy.window, policy.hidden)
-    weights = kernel.unfolded(model, config.size, policy.window)
-    kernel.unfold(model[0], policy.window, weights[0])
-    flat = np.zeros(parameters.size)
-    slope = kernel.layers(flat, config.size, policy.window, policy.hidden)
-    gradient = kernel.unfolded(slope, config.size, policy.window)
-    work = kernel.workspace(config.size, policy.window, policy.hidden, 2)
+    shape = maze_window.shape(config)
+    _, weights = kernel.ready(learner.parameters, *shape)
+    flat, slope, gradient = kernel.blank_gradient(*shape)
+    work = kernel.workspace(*shape, 2)
     rng = np.random.default_rng(10)
     for maze, path, n in zip(mazes, moves, lengths, strict=True):
         hits, used = kernel.roll_out(maze, np.append(path[:n], -1), True, 2, weights, work, rng)
         kernel.credit(2, gain[hits], loss[hits], 0.0, work)
         kernel.backward(weights, gradient, work, used)
-    kernel.fold(gradient[0], policy.window, slope[0])
+    kernel.fold(gradient[0], shape[1], slope[0])
     update = -flat / (2 * len(mazes))
     sampled = maze_window.gradients(config, learner, *held_out(config, "test")) @ update
     assert np.corrcoef(sampled, change)[0, 1] > 0.99
