@@ -16,6 +16,7 @@ from tailmiss.audit import Audit
 from tailmiss.prompts import PromptPopulation
 
 TWELVE = 1e-12
+FEW = {"rho": 0.05, "rules": ["rloo"], "gamma": [0.0]}
 
 
 @pytest.mark.parametrize(("file", "view"), VIEWS, ids=["/".join(v) for v in VIEWS])
@@ -23,7 +24,7 @@ def test_real_files_to_twelve_digits(file, view):
     truth = TRUTH[file]["views"][view]
     ks, sizes = [int(k) for k in truth["pass@k"]], [int(N) for N in truth["mixed_share@N"]]
     rollouts = read_rollouts(REAL / file, **OPTIONS.get((file, view), {}))
-    got = audit(rollouts, k=ks, N=sizes).to_dict()
+    got = audit(rollouts, k=ks, N=sizes, **FEW).to_dict()
     assert got["prompts"] == truth["n_prompts"]
     assert got["rollouts"] == truth["total_rollouts"]
     assert got["correct"] == truth["total_correct"]
@@ -43,12 +44,12 @@ def test_real_files_to_twelve_digits(file, view):
             assert abs(row[value] - float(Fraction(exact["fraction"]))) < TWELVE, (name, at)
             assert row["prompts"] == exact["prompts_used"]
     for k, exact in truth.get("pass^k_all_k_succeed", {}).items():
-        powers = audit(rollouts, k=[int(k)], N=[2]).pass_hat_k[int(k)].value
+        powers = audit(rollouts, k=[int(k)], N=[2], **FEW).pass_hat_k[int(k)].value
         assert abs(powers - float(Fraction(exact["fraction"]))) < TWELVE
 
 
 def test_cruxeval_says_what_the_file_says_of_itself():
-    got = audit(read_rollouts(REAL / "cruxeval_codellama7b_input_n10.json"), k=[1, 5], N=[8])
+    got = audit(read_rollouts(REAL / "cruxeval_codellama7b_input_n10.json"), k=[1, 5], N=[8], **FEW)
     claims = TRUTH["cruxeval_codellama7b_input_n10.json"]["views"]["raw_scored_generations"]
     for k in (1, 5):
         claim = claims["file_claims"][f"pass_at_{k}"]
@@ -82,7 +83,7 @@ def test_two_prompts_by_hand():
 def test_tail_miss_up_to_n_is_unbiased_and_past_n_is_fitted(rng):
     rates = rng.beta(0.8, 1.5, 4000)
     c = rng.binomial(12, rates)
-    got = audit((np.full(4000, 12), c), rho=0.1, N=[8, 64])
+    got = audit((np.full(4000, 12), c), rho=0.1, N=[8, 64], k=[1])
     inside, outside = got.tail_miss[0.1][8], got.tail_miss[0.1][64]
     truth = PromptPopulation(0.8, 1.5)
     assert inside.low < truth.tail_miss_prob(8, 0.1) < inside.high
@@ -92,13 +93,13 @@ def test_tail_miss_up_to_n_is_unbiased_and_past_n_is_fitted(rng):
 
 
 def test_uneven_groups_are_said():
-    got = audit(([2, 2, 8], [1, 0, 4]), k=[2, 4])
+    got = audit(([2, 2, 8], [1, 0, 4]), k=[2, 4], N=[2], **FEW)
     assert [got.pass_at_k[k].prompts for k in (2, 4)] == [3, 1]
     assert any("rests on fewer prompts (1 of 3 at k = 4)" in w for w in got.warnings)
 
 
 def test_k_beyond_every_prompt_rests_on_nothing():
-    got = audit(([2], [0]), k=[5]).to_dict()["pass_at_k"]["5"]
+    got = audit(([2], [0]), k=[5], N=[2]).to_dict()["pass_at_k"]["5"]
     assert (got["value"], got["low"], got["prompts"]) == (None, None, 0)
 
 
@@ -125,12 +126,12 @@ def test_steps_are_never_pooled(tmp_path):
     ]
     path = tmp_path / "a.jsonl"
     path.write_text(lines(rows))
-    got = audit(read_rollouts(path), N=[4], k=[1])
+    got = audit(read_rollouts(path), N=[4], k=[1], **FEW)
     assert (got.prompts, got.groups) == (3, 6)
     assert list(got.by_step) == ["0", "1"]
     assert got.mixed_share[4].value == 0.5
     assert [got.by_step[s].mixed_share[4].value for s in ("0", "1")] == [0.0, 1.0]
-    pooled = audit(read_rollouts(path, step="none"), N=[4], k=[1])
+    pooled = audit(read_rollouts(path, step="none"), N=[4], k=[1], **FEW)
     assert pooled.mixed_share[4].value > 0.5
     alone = got.to_dict()["by_step"]["1"]
     assert alone["mixed_share"]["4"]["unbiased"] == 1.0
@@ -144,14 +145,14 @@ def test_interval_draws_the_steps_of_a_prompt_together(tmp_path):
     ]
     path = tmp_path / "a.jsonl"
     path.write_text(lines(rows))
-    got = audit(read_rollouts(path), k=[1]).pass_at_k[1]
+    got = audit(read_rollouts(path), k=[1], N=[2], **FEW).pass_at_k[1]
     assert got.high - got.low > 0.5
 
 
 def test_group_size_in_use_and_regime():
     rng = np.random.default_rng(0)
     c = rng.binomial(16, rng.beta(2, 3, 500))
-    at = {"k": [1], "N": [16]}
+    at = {"k": [1], "N": [16], **FEW}
     got = audit((np.full(500, 16), c), **at)
     assert got.regime.group_size == 16
     assert got.regime.place == "concentration zone"

@@ -195,7 +195,8 @@ def test_broken_input(name, run, tmp_path):
     content, expected = CASES[name]
     path = tmp_path / "rollouts.data"
     path.write_bytes(content)
-    code, out, err = run(path, "--json", "--k", 1, "--N", 2)
+    few = ("--k", 1, "--N", 2, "--rho", 0.1, "--rules", "rloo", "--gamma", 0)
+    code, out, err = run(path, "--json", *few)
     if isinstance(expected, tuple):
         assert code == 0, err
         got = json.loads(out)

@@ -99,7 +99,7 @@ def test_g_pass_and_mg_pass_against_integers_at_large_n():
 
 def test_share_that_rounds_above_a_whole_number_needs_that_number():
     assert passk.g_pass_at_k(100, 50, 100, 0.07 / 0.14) == 1.0
-    for k in range(1, 60):
+    for k in range(1, 40):
         for j in range(1, k + 1):
             assert passk.g_pass_at_k(k, j, k, j / k) == 1.0
             assert passk.g_pass_at_k(k, j - 1, k, j / k) == 0.0
@@ -199,8 +199,8 @@ def test_interval_is_reproducible_and_ordered(rng):
     wider = passk.mean_pass_at_k([8] * 40, c, 4, confidence=0.99)
     assert wider.low <= first.low
     assert wider.high >= first.high
-    many = mean_over_problems(rng.random(300_000), resamples=40)
-    assert many.used == 300_000
+    many = mean_over_problems(rng.random(100_000), resamples=20)
+    assert many.used == 100_000
 
 
 @pytest.mark.parametrize(
