@@ -17,7 +17,7 @@ missing mark: not run, or no run got there (C). F-GRPO is shown for scale. L: to
 response weight averages the log-likelihood, 16 for ReCo itself; L = 4 and L = 1 have no cap and are
 self-normalised."""
 SIZE = (PAGE, 4.6)
-_CONFIG = {"prompts": 16, "length": 8, "vocabulary": 8, "strategies": 12, "samples": 8}
+_CONFIG = {"prompts": 16, "length": 8, "vocabulary": 8, "strategies": 12, "samples": 4}
 PARAMS: dict[str, dict[str, Any]] = {
     "quick": {
         "seeds": 2, "inner": [1, 4], "rates": [1.0], "updates": 60, "records": 6, "factor": 1.3,

@@ -19,7 +19,7 @@ SIZE = (PAGE, 3.6)
 PARAMS: dict[str, dict[str, Any]] = {
     "quick": {
         "seeds": 2, "inner": 4, "rate": 1.0, "updates": 40, "records": 5, "factor": 1.3,
-        "config": {"prompts": 16, "length": 8, "vocabulary": 8, "strategies": 12, "samples": 8},
+        "config": {"prompts": 16, "length": 8, "vocabulary": 8, "strategies": 12, "samples": 4},
         "settings": {
             "shared": {}, "own policy": {"prompts_per_policy": 1}, "N = 32": {"group_size": 32},
         },

@@ -25,7 +25,7 @@ PARAMS: dict[str, dict[str, Any]] = {
         "seeds": 3, "inner": [4], "rate": 1.0, "updates": 60, "records": 4, "factor": 1.3,
         "store": None,
         "settings": {"shared": {}}, "config": {
-            "prompts": 16, "length": 8, "vocabulary": 8, "strategies": 12, "samples": 8,
+            "prompts": 16, "length": 8, "vocabulary": 8, "strategies": 12, "samples": 4,
         },
     },
     "full": {
