@@ -24,8 +24,8 @@ PARAMS: dict[str, dict[str, Any]] = {
     "quick": {"divisor": 32, "N": [8, 64, 1024], "shown": 64, "target": 0.9, "steps": 1500,
               "every": 10, "seeds": 2, "gamma": [1.0], "entropy_bonus": [0.1], "kl": [0.1],
               "store": None},
-    "full": {"divisor": 1, "N": [128, 256, 2048, 16384, 65536], "shown": 256, "target": 0.95,
-             "steps": 2000, "every": 5, "seeds": 3, "gamma": [0.5, 1.0, 2.0],
+    "full": {"divisor": 1, "N": [256, 2048, 16384], "shown": 256, "target": 0.95,
+             "steps": 1500, "every": 5, "seeds": 3, "gamma": [1.0, 2.0],
              "entropy_bonus": [1e-3, 1e-2, 1e-1, 1.0], "kl": [1e-3, 1e-2, 1e-1, 1.0],
              "store": None},
 }  # fmt: skip

@@ -23,9 +23,9 @@ the paper's bound, below 1e-3 at N = 2^17."""
 SIZE = (COLUMN, 2.4)
 PARAMS: dict[str, dict[str, Any]] = {
     "quick": {"mu_pos": 0.64, "tau": 6.3e-5, "last_power": 17, "counted": [1, 5, 9, 13, 15, 17],
-              "groups": 25},
+              "groups": 15},
     "full": {"mu_pos": 0.64, "tau": 6.3e-5, "last_power": 17, "counted": list(range(18)),
-             "groups": 400},
+             "groups": 200},
 }  # fmt: skip
 COLUMNS = ["N", "kind", "tail_miss", "low", "high"]
 

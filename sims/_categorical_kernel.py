@@ -40,7 +40,8 @@ def advance(m, root, change, rate, correction, eps, beta1, decay):  # type: igno
 def move(change, logits, weights):  # type: ignore[no-untyped-def]
     """Add the changes to the logits and follow with the weights, by a series where it suffices.
 
-    Returns how many changes are so large that the weights need a new shift.
+    Leaves in `change` what each weight gained. Returns how many changes are so large that the
+    weights need a new shift.
     """
     large, huge = 0, 0
     for s in range(len(logits)):
@@ -49,7 +50,8 @@ def move(change, logits, weights):  # type: ignore[no-untyped-def]
         for s in range(len(logits)):
             huge += np.abs(change[s]) > HUGE
             logits[s] += change[s]
-            weights[s] *= np.exp(change[s])
+            change[s] = weights[s] * np.expm1(change[s])
+            weights[s] += change[s]
         return huge
     for s in range(len(logits)):
         x = change[s]
@@ -62,7 +64,8 @@ def move(change, logits, weights):  # type: ignore[no-untyped-def]
         y = y * x + 1 / 6
         y = y * x + 0.5
         y = y * x + 1.0
-        weights[s] += weights[s] * (y * x)
+        change[s] = weights[s] * (y * x)
+        weights[s] += change[s]
     return 0
 
 

@@ -29,9 +29,13 @@ RETIRE = 16  # steps between looks for actions that have come to rest
 STILL = 2.0**-54  # relative changes of a weight that add up to this are none in double precision
 
 
-def follows_few(n: int, N: int, lr: float, beta1: float, beta2: float) -> bool:
-    """Whether `run_moving` is the faster loop, and its reasons for letting actions rest hold."""
-    return N * 16 <= n and lr <= 1.0 and beta1 < 0.999 * beta2**0.5
+def follows_few(n: int, N: int, steps: int, lr: float, beta1: float, beta2: float) -> bool:
+    """Whether `run_moving` is the faster loop, and its reasons for letting actions rest hold.
+
+    Updates must shrink once an action is no longer drawn, and logits must stay within the range of
+    exp: Adam moves one by about lr a step at most.
+    """
+    return N * 16 <= n and lr * steps <= 200.0 and beta1 < 0.999 * beta2**0.5
 
 
 @jit
@@ -124,12 +128,12 @@ def run_moving(  # type: ignore[no-untyped-def]
                     slot_weight[s] = np.exp(slot_logit[s] - shift)
             if few:
                 for s in range(lo, hi):
-                    sums[action[s] // BRANCH] += slot_weight[s] - weights[action[s]]
+                    sums[action[s] // BRANCH] += change[s]
             for s in range(lo, hi):
                 weights[action[s]] = slot_weight[s]
         if step % RETIRE == 0:
             for s in range(M - 1, -1, -1):
-                if abs(change[s]) < still:
+                if abs(change[s]) < still * slot_weight[s]:
                     i = action[s]
                     rest_m[i], rest_root[i], logits[i] = slot_m[s], slot_root[s], slot_logit[s]
                     due[i], slot[i] = step + 1, RESTING

@@ -238,7 +238,7 @@ def simulate_categorical(config: CategoricalConfig, *, rng: _rng.RNG) -> Categor
         and config.surrogate == "ratio"
         and not (distinct or cap or entropy_bonus or kl)
         and _centred(correct, wrong)
-        and moving.follows_few(n, N, lr, beta1, beta2)
+        and moving.follows_few(n, N, steps, lr, beta1, beta2)
     ):
         by_weight = np.argsort(-logits[:n_correct], kind="stable")
         moving.run_moving(
