@@ -118,6 +118,4 @@ def to_csv(frame: pd.DataFrame) -> str:
 
 def read_csv(source: Any) -> pd.DataFrame:
     """A table from its CSV; text that looks missing ("None", "NA") stays text."""
-    return pd.read_csv(
-        source, keep_default_na=False, na_values=["", "nan"], float_precision="round_trip"
-    )
+    return pd.read_csv(source, keep_default_na=False, na_values=["", "nan"])
