@@ -21,7 +21,8 @@ at k = 1 to 32. Left: prediction of a Beta population with a mass at 0 against t
 bars are the range that the six values certify for problems in any proportions. Right: share of
 curves whose absolute error is at most that on the axis, for two fitted populations, for the middle
 of the certified range, and for holding pass@32. The populations were fitted to k at most 32 alone;
-nothing was tuned on pass@256."""
+nothing was tuned on pass@256. Over all 162 curves the prediction with a mass at 0 is 2.4 points low
+on average, the one without 0.5."""
 SIZE = (PAGE, 3.0)
 SEEN, TARGET, SAMPLES = 32, 256, 1024
 PARAMS: dict[str, dict[str, Any]] = {"quick": {"every": 10}, "full": {"every": 1}}
