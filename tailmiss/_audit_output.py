@@ -113,7 +113,8 @@ def as_sentences(audit: Audit) -> list[str]:
     else:
         lines.append("Nothing is said of the group size: no population could be fitted.")
     ks = [k for k, row in audit.pass_at_k.items() if row.prompts]
-    shown = ", ".join(f"pass@{k} {_with_interval(audit.pass_at_k[k])}" for k in (ks[0], ks[-1]))
+    ends = sorted({*ks[:1], *ks[-1:]})
+    shown = ", ".join(f"pass@{k} {_with_interval(audit.pass_at_k[k])}" for k in ends)
     lines.append(
         f"{audit.correct} of {audit.scored} scored rollouts succeed ({audit.success_rate:.1%});"
         f" averaged over prompts {shown}."

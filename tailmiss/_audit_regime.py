@@ -13,6 +13,7 @@ from .prompts import PromptPopulation
 
 LEVEL = 0.5
 LARGEST = 2**16
+LARGEST_GROUP = 4096
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
@@ -92,7 +93,7 @@ def gradient_shares(
     gammas: Sequence[float],
 ) -> Gradient | None:
     """What each rule and focal exponent does with this population; None without one."""
-    if population is None or group_size < 2:
+    if population is None or not 2 <= group_size <= LARGEST_GROUP:
         return None
     middle = (np.arange(2000) + 0.5) / 2000
     mass = _masses(population, middle)

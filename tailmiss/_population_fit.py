@@ -114,7 +114,8 @@ def _loss(x: Array, cells: Array) -> tuple[float, Array]:
     zero, t = x[2:]
     one = (1 - zero) * t
     rest = (1 - zero) * (1 - t)
-    law = np.exp(betaln(a + c, b + n - c) - betaln(a, b))
+    ways = -betaln(c + 1, n - c + 1) - np.log(n + 1)
+    law = np.exp(ways + betaln(a + c, b + n - c) - betaln(a, b))
     total = np.maximum(rest * law + zero * (c == 0) + one * (c == n), 1e-300)
     common = digamma(a + b) - digamma(a + b + n)
     pull = w * rest * law / total

@@ -21,6 +21,7 @@ from .tail_miss import mixed_group_prob
 
 Array = NDArray[np.float64]
 NAN = float("nan")
+_LARGEST = 4096
 
 
 @dataclass(frozen=True)
@@ -139,8 +140,8 @@ def audit(
     rho : float or sequence in (0, 1)
         Shares of the correct mass taken as rare; the first decides the regime.
     k, N : sequence of int, optional
-        Where to evaluate; powers of two by default, of which the powers of four past the rollouts
-        get an interval of the fit. The group size in use is always among N.
+        Where to evaluate; powers of two up to 4,096 by default, of which the powers of four past
+        the rollouts get an interval of the fit. The group size in use is always among N.
     rules, gamma : sequences
         Advantage rules and focal exponents to compare.
     confidence : float in (0, 1)
@@ -270,6 +271,7 @@ def _group_size(rollouts: Rollouts, given: int | None) -> int:
 
 
 def _powers(low: int, high: int, use: int, ends: tuple[int, float, int]) -> list[int]:
+    high = min(high, _LARGEST)
     powers = {2**i for i in range(high.bit_length()) if low <= 2**i <= high}
     return sorted(powers | {x for x in (use, ends[0], ends[2]) if x >= low})
 

@@ -158,6 +158,22 @@ def test_masses_need_enough_rollouts():
     assert (plain.zero, plain.one) == (0, 0)
 
 
+@pytest.mark.parametrize("n", [16, 1000, 100_000])
+def test_any_number_of_rollouts_can_be_fitted(n, rng):
+    p = rng.beta(1.0, 1.0, 1000)
+    fit = PromptPopulation.fit(n, rng.binomial(n, p))
+    assert (fit.alpha, fit.beta) == pytest.approx((1.0, 1.0), abs=0.3)
+    assert fit.pass_at_k(2) == pytest.approx(2 / 3, abs=0.05)
+    assert fit.zero + fit.one < 0.05
+
+
+def test_the_likelihood_is_that_of_the_counts():
+    fit = PromptPopulation.fit([4, 4, 6, 6], [1, 4, 0, 3])
+    pairs = zip([4, 4, 6, 6], [1, 4, 0, 3], strict=True)
+    direct = sum(np.log(fit.expected_counts(n)[c]) for n, c in pairs)
+    assert fit.log_likelihood == pytest.approx(direct, rel=1e-9)
+
+
 def test_different_numbers_of_rollouts_fit_together(rng):
     n = np.repeat([4, 32], 1500)
     p = rng.beta(0.8, 1.6, n.size)
