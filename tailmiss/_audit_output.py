@@ -110,14 +110,17 @@ def as_sentences(audit: Audit) -> list[str]:
     lines = []
     if audit.regime and audit.regime.group_size in audit.mixed_share:
         lines += _about_group_size(audit)
+    elif audit.regime:
+        lines.append("Group size 1: no group can be mixed, so none carries a signal.")
     else:
         lines.append("Nothing is said of the group size: no population could be fitted.")
     ks = [k for k, row in audit.pass_at_k.items() if row.prompts]
     ends = sorted({*ks[:1], *ks[-1:]})
     shown = ", ".join(f"pass@{k} {_with_interval(audit.pass_at_k[k])}" for k in ends)
+    averages = f"; averaged over prompts {shown}." if shown else "; no prompt has k rollouts."
     lines.append(
-        f"{audit.correct} of {audit.scored} scored rollouts succeed ({audit.success_rate:.1%});"
-        f" averaged over prompts {shown}."
+        f"{audit.correct} of {audit.scored} scored rollouts succeed ({audit.success_rate:.1%})"
+        f"{averages}"
     )
     if answers := audit.answers:
         lines.append(

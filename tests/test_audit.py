@@ -103,6 +103,13 @@ def test_k_beyond_every_prompt_rests_on_nothing():
     assert (got["value"], got["low"], got["prompts"]) == (None, None, 0)
 
 
+def test_sentences_of_small_audits():
+    none = audit(([2], [0]), k=[5], N=[2]).summary()
+    assert none[1] == "0 of 2 scored rollouts succeed (0.0%); no prompt has k rollouts."
+    singles = audit(([1, 1, 1, 4, 4], [0, 1, 1, 1, 2]), k=[1], N=[2], **FEW).summary()
+    assert singles[0].startswith("Group size 1: no group can be mixed")
+
+
 def test_nothing_succeeded_is_no_proof():
     got = audit(read_rollouts(REAL / "evalplus_old_eval_results_n10_all_failed.json"))
     assert got.population is None
