@@ -22,23 +22,23 @@ from ._palette import BLACK, BLUE, GREEN, ORANGE, PAPER, PINK, RED
 BASES = {"window": MazeConfig(), "transformer": SMALL_TRANSFORMER}
 GAMMAS = (0.0, 0.5, 1.0)
 CONTROLS = ("batch_mean", "learning_rate")
-SMALL: dict[str, dict[str, Any]] = {
-    "window": {"N": [4, 16], "steps": 200, "seeds": 3, "record_every": 100, "test_mazes": 256},
-    "transformer": {
-        "N": [4], "steps": 10, "seeds": 1, "record_every": 5, "test_mazes": 64, "prompts": 16,
-        "validation_mazes": 64, "warm_start_prompts": 32,
-    },
-}  # fmt: skip
+SHARED = {"steps": 200, "seeds": 4, "record_every": 25}
+WINDOW: list[dict[str, Any]] = [
+    {"N": [4, 8, 16, 32, 64, 128], "gammas": [0, 0.5, 1], "steps": 2000, "seeds": 4},
+    {"N": [8], "gammas": [1], "steps": 2000, "seeds": 4, "weightings": CONTROLS},
+]
+TRANSFORMER: list[dict[str, Any]] = [
+    {"N": [4, 8, 32], "gammas": [0, 1], **SHARED},
+    {"N": [8], "gammas": [1], "weightings": ["learning_rate"], **SHARED},
+]
+SMALL: list[dict[str, Any]] = [
+    {"N": [4, 16], "gammas": [0, 0.5, 1], "steps": 200, "seeds": 3, "record_every": 100,
+     "test_mazes": 256},
+]  # fmt: skip
 PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {"policies": {"window": SMALL["window"]}, "store": None},
-    "full": {
-        "policies": {
-            "window": {"N": [4, 8, 16, 32, 64, 128], "steps": 2000, "seeds": 4},
-            "transformer": {"N": [4, 8, 16, 32], "steps": 200, "seeds": 4, "record_every": 25},
-        },
-        "store": None,
-    },
-}  # fmt: skip
+    "quick": {"policies": {"window": SMALL}, "store": None},
+    "full": {"policies": {"window": WINDOW, "transformer": TRANSFORMER}, "store": None},
+}
 # Finished transformer runs, which take hours: read where they fit, computed where they do not.
 KEPT = REFERENCE / "full" / "maze_runs.csv"
 ARM = ["policy", "N", "gamma", "weighting"]
@@ -64,24 +64,25 @@ CONTROL_LABELS = {
 
 
 def only(policy: str) -> dict[str, dict[str, Any]]:
-    """The presets of one policy; in a few seconds a small one."""
-    return {
-        "quick": {"policies": {policy: SMALL[policy]}, "store": None},
-        "full": {"policies": {policy: PRESETS["full"]["policies"][policy]}, "store": None},
-    }
+    """The presets of one policy; the transformer's quick one reads the committed runs."""
+    full = {"policies": {policy: PRESETS["full"]["policies"][policy]}, "store": None}
+    return {"quick": PRESETS["quick"] if policy == "window" else {"kept": policy}, "full": full}
 
 
-def grid(policy: str, setting: dict[str, Any]) -> list[MazeConfig]:
-    """Every group size, gamma and seed of a policy; at N = 8 also the two controls of gamma = 1."""
-    changes = {k: v for k, v in setting.items() if k not in ("N", "seeds")}
+def grid(policy: str, blocks: list[dict[str, Any]]) -> list[MazeConfig]:
+    """Every seed, group size, gamma and weighting of every block, a seed at a time."""
     configs = []
-    for seed in range(setting["seeds"]):
-        base = replace(BASES[policy], base_seed=seed, **changes)
-        for N in setting["N"]:
-            configs += [replace(base, group_size=N, gamma=gamma) for gamma in GAMMAS]
-            if N == 8:
-                focal = replace(base, group_size=N, gamma=1.0)
-                configs += [replace(focal, weighting=control) for control in CONTROLS]
+    for block in blocks:
+        own = ("N", "seeds", "gammas", "weightings")
+        changes = {name: value for name, value in block.items() if name not in own}
+        base = replace(BASES[policy], **changes)
+        configs += [
+            replace(base, base_seed=seed, group_size=N, gamma=float(gamma), weighting=weighting)
+            for seed in range(block["seeds"])
+            for N in block["N"]
+            for gamma in block["gammas"]
+            for weighting in block.get("weightings", ["focal"])
+        ]
     return configs
 
 
@@ -92,9 +93,11 @@ def runs(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     """
     seed = int(np.atleast_1d(rng.bit_generator.seed_seq.entropy)[0])  # type: ignore[attr-defined]
     kept = read_csv(KEPT) if KEPT.exists() else pd.DataFrame({"run": []})
+    if "kept" in params:
+        return kept
     parts = []
-    for policy, setting in params["policies"].items():
-        configs = grid(policy, setting)
+    for policy, blocks in params["policies"].items():
+        configs = grid(policy, blocks)
         names = [name(config, seed) for config in configs]
         missing = [i for i, one in enumerate(names) if one not in set(kept["run"])]
         made = run_sweep(
@@ -172,11 +175,10 @@ def handles(
 
 def keep(store: Path, seed: int = 0) -> None:
     """Write the committed table of the full preset's transformer runs."""
-    setting = PRESETS["full"]["policies"]["transformer"]
-    params = {"policies": {"transformer": setting}, "store": store}
+    params = {"policies": {"transformer": TRANSFORMER}, "store": store}
     table = runs(params, stream(seed))
     provenance.write(KEPT, table.to_csv(index=False, float_format="%.17g", lineterminator="\n"))
     command = "tailmiss figures fig6 fig7 table4 --full"
     provenance.write_json(
-        KEPT.with_suffix(".json"), provenance.record(command=command, seed=seed, **setting)
+        KEPT.with_suffix(".json"), provenance.record(command=command, seed=seed, blocks=TRANSFORMER)
     )
