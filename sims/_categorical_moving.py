@@ -101,10 +101,12 @@ def run_moving(  # type: ignore[no-untyped-def]
                 is_new = s == UNTOUCHED
                 s, M = M, M + 1
                 slot[i], action[s] = s, i
-                idle = step - due[i]
-                slot_m[s], slot_root[s] = rest_m[i] * beta1**idle, rest_root[i] * decay**idle
                 slot_logit[s], slot_weight[s] = logits[i], weights[i]
-                if is_new:
+                if not is_new:
+                    idle = step - due[i]
+                    slot_m[s], slot_root[s] = rest_m[i] * beta1**idle, rest_root[i] * decay**idle
+                else:
+                    slot_m[s], slot_root[s] = 0.0, 0.0
                     touched[n_touched] = i
                     n_touched += 1
                     rest[0] -= weights[i]
@@ -129,6 +131,7 @@ def run_moving(  # type: ignore[no-untyped-def]
             if few:
                 for s in range(lo, hi):
                     sums[action[s] // BRANCH] += change[s]
+                    top[action[s] // BRANCH**2] += change[s]
             for s in range(lo, hi):
                 weights[action[s]] = slot_weight[s]
         if step % RETIRE == 0:
@@ -174,7 +177,7 @@ def add_up(weights, sums, top, inside, before, few, afresh):  # type: ignore[no-
     if few:
         if afresh:
             sum_blocks(weights, sums)
-        sum_blocks(sums, top)
+            sum_blocks(sums, top)
         return top.sum()
     for block in range(len(sums)):
         sums[block] = accumulate(weights, inside, before, block)
