@@ -110,9 +110,29 @@ def unseen_answers(answers: Iterable[Hashable], correct: ArrayLike) -> UnseenAns
 
 
 def unseen_correct_mass(answers: Iterable[Hashable], correct: ArrayLike) -> float:
-    """Good-Turing chance that the next rollout is a correct answer not seen yet.
+    r"""Good-Turing chance that the next rollout is a correct answer not seen yet.
 
-    Correct answers seen exactly once, over all rollouts; see :func:`unseen_answers`.
+    .. math:: \hat U = f_1 / n
+
+    with f_1 the correct answers seen exactly once and n all rollouts.
+
+    Parameters
+    ----------
+    answers, correct
+        As for :func:`unseen_answers`.
+
+    Returns
+    -------
+    float in [0, 1]
+
+    Raises
+    ------
+    ValueError
+        As :func:`unseen_answers`.
+
+    Notes
+    -----
+    Good (1953); unbiased for the mass unseen after n - 1 rollouts (tests/test_diversity.py).
 
     Examples
     --------
