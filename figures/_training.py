@@ -25,6 +25,8 @@ LABELS = {
     "rare_nll": r"rare $\Delta$NLL",
 }
 CONFIDENCE = 0.95
+FEWEST = 3
+"""Seeds below which no interval is given: that of two is thirteen standard errors wide."""
 
 
 def curves() -> pd.DataFrame:
@@ -109,7 +111,7 @@ def paired(frame: pd.DataFrame, baseline: str, measures: Sequence[str]) -> pd.Da
 def intervals(
     axes: Axes, x: Any, rows: pd.DataFrame, *, horizontal: bool = False, **style: Any
 ) -> None:
-    """Means with their interval bars; a bar is left out where one seed gives none."""
+    """Means with their interval bars, which too few seeds leave out."""
     reach = np.nan_to_num(
         np.abs(np.array([rows["value"] - rows["low"], rows["high"] - rows["value"]], float))
     )
@@ -134,7 +136,7 @@ def _reach(run: pd.DataFrame, column: str, value: float) -> dict[str, float] | N
 
 def _interval(values: np.ndarray) -> tuple[float, float, float]:
     mean = float(values.mean())
-    if len(values) < 2:
+    if len(values) < FEWEST:
         return mean, float("nan"), float("nan")
     error = float(values.std(ddof=1)) / len(values) ** 0.5
     reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * error

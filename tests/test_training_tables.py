@@ -59,8 +59,9 @@ def test_intervals_are_those_of_the_t_test(rng):
     assert (row["low"], row["high"], row["seeds"]) == pytest.approx((low, high, 7))
 
 
-def test_one_seed_has_no_interval():
-    one = pd.DataFrame({"cell": ["a"], "x": [1.0]})
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_two_seeds_have_no_interval(seeds):
+    one = pd.DataFrame({"cell": "a", "x": np.ones(seeds)})
     (row,) = tables.over_seeds(one, ["cell"], ["x"]).to_dict("records")
     assert row["value"] == 1
     assert np.isnan(row["low"])
