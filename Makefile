@@ -14,7 +14,8 @@ test-verl: .venv-verl/made
 	.venv-verl/bin/pytest -q tests/verl
 
 bench: .venv/test.made
-	$(BIN)/pytest -q -m bench --benchmark-enable --benchmark-disable-gc tests/bench_*.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m bench --benchmark-enable --benchmark-disable-gc \
+		tests/bench_*.py tests/test_passk.py tests/test_curves.py tests/test_rollouts.py
 
 check: .venv/core.made
 	$(BIN)/tailmiss figures --check --out out
@@ -40,7 +41,8 @@ reference: .venv/core.made
 .venv-verl/made: pyproject.toml
 	$(PYTHON) -m venv .venv-verl
 	.venv-verl/bin/pip install -q --upgrade pip
-	.venv-verl/bin/pip install -q torch==2.13.0 verl==0.9.1 pytest -e .
+	.venv-verl/bin/pip install -q torch==2.13.0 verl==0.9.1 pytest cachetools fastapi \
+		uvicorn msgspec pyzmq TransferQueue -e .
 	touch $@
 
 clean:
