@@ -17,6 +17,7 @@ from . import (
     group_size_map,
     maze_forgetting,
     maze_paths,
+    maze_transformer,
     passk_extrapolation,
     reco_ablation,
     reco_factor,
@@ -90,4 +91,5 @@ REGISTRY = (
     table4,
     maze_forgetting,
     maze_paths,
+    maze_transformer,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -159,13 +160,14 @@ def curves(axes: Axes, frame: pd.DataFrame, name: str) -> None:
 
 
 def handles(
-    *, base: bool = False, paper: bool = False, controls: tuple[str, ...] = ()
-) -> list[Line2D]:
-    """Legend entries."""
-    made = [Line2D([], [], label=LABELS[gamma], ms=3.5, **LOOKS[gamma]) for gamma in GAMMAS]
-    for control in controls:
-        look = CONTROL_LOOKS[control]
-        made.append(Line2D([], [], label=CONTROL_LABELS[control], ms=3.5, **look))
+    gammas: Iterable[float] = GAMMAS, *, controls: Iterable[str] = (), base: bool = False,
+    paper: bool = False,
+) -> list[Line2D]:  # fmt: skip
+    """Legend entries of the arms among `gammas` and `controls`, of the base and of the paper."""
+    shown, controls = set(gammas), set(controls)
+    looks = [(LABELS[gamma], LOOKS[gamma]) for gamma in GAMMAS if gamma in shown]
+    looks += [(CONTROL_LABELS[c], CONTROL_LOOKS[c]) for c in CONTROLS if c in controls]
+    made = [Line2D([], [], label=label, ms=3.5, **look) for label, look in looks]
     if base:
         made.append(Line2D([], [], label="base", **BASE))
     if paper:

@@ -34,13 +34,12 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
             _maze.curves(axes, frame[frame.N == N], name)
             axes.margins(x=0)
         row[0].set_ylabel(label)
-        row[0].set_ylim(0, 1.02 if name == "pass@2048" else None)
+        if name != "pass@2048":
+            row[0].set_ylim(0, None)
     for axes, N in zip(panels[0], sizes, strict=True):
         axes.set_title(f"$N$ = {N}")
     for axes in panels[-1]:
         axes.set_xlabel("update")
-    controls = tuple(c for c in _maze.CONTROLS if c in set(frame.weighting))
-    fig.legend(
-        handles=_maze.handles(base=True, controls=controls),
-        loc="outside upper center", ncols=4 if not controls else 3,
-    )  # fmt: skip
+        axes.set_xticks([0, frame.step.max() // 2])
+    made = _maze.handles(set(frame.gamma), controls=set(frame.weighting), base=True)
+    fig.legend(handles=made, loc="outside upper center", ncols=4 if len(made) < 5 else 3)

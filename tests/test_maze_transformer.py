@@ -10,6 +10,8 @@ from calibrated import assert_bernoulli
 
 torch = pytest.importorskip("torch")
 
+from tailmiss.figures import _maze  # noqa: E402
+from tailmiss.figures._figure import read_csv  # noqa: E402
 from tailmiss.sims import maze_transformer  # noqa: E402
 from tailmiss.sims._maze_model import Transformer, new_learner  # noqa: E402
 from tailmiss.sims._maze_tree import gather_gradient, sample  # noqa: E402
@@ -23,6 +25,7 @@ from tailmiss.sims.maze import (  # noqa: E402
     simulate_maze,
     solve_mazes,
 )
+from tailmiss.sims.sweep import run_sweep  # noqa: E402
 
 TINY = replace(
     SMALL_TRANSFORMER,
@@ -263,3 +266,19 @@ def test_quick_preset_grpo_forgets_where_the_focal_weight_keeps():
     assert after < before
     assert focal.pass_at_k(2048)[-1] > after
     assert half.pass_at_k(2048)[-1] > after
+
+
+def test_the_committed_runs_are_those_of_the_full_preset():
+    names = {_maze.name(config, 0) for config in _maze.grid("transformer", _maze.TRANSFORMER)}
+    assert set(read_csv(_maze.KEPT)["run"]) == names
+
+
+@pytest.mark.long
+def test_a_committed_run_repeats():
+    config = _maze.grid("transformer", _maze.TRANSFORMER)[0]
+    kept = read_csv(_maze.KEPT)
+    kept = kept[kept["run"] == _maze.name(config, 0)]
+    (again,) = run_sweep(simulate_maze, [config], rng=_maze.stream(0))
+    for column in ("pass@1", "pass@2048"):
+        # later records may part ways on another processor: a rounding can change a draw
+        assert_allclose(again[column][:2], kept[column][:2], rtol=1e-3)
