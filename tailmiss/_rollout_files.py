@@ -33,6 +33,7 @@ class Part:
     kind: str
     content: Any
     member: str = ""
+    layout: str = "JSON lines"
 
 
 class ReadError(ValueError):
@@ -65,7 +66,7 @@ def _parts(
     elif head.startswith(b"PK\x05\x06"):
         raise ReadError(name, "is an archive without files")
     elif head.startswith(b"PAR1"):
-        yield Part(name, "row", _parquet(name, file, progress, size), member)
+        yield Part(name, "row", _parquet(name, file, progress, size), member, "parquet")
     elif head.startswith(b"\x28\xb5\x2f\xfd"):
         raise ReadError(name, "is compressed by zstd, which is not read; decompress it first")
     else:
@@ -162,7 +163,7 @@ def _text(name: str, file: Any, member: str) -> Part:
         file = io.BufferedReader(io.BytesIO(rest))
     if start in b"{[":
         return _json(name, file, member)
-    return Part(name, "line", _csv(name, file), member)
+    return Part(name, "line", _csv(name, file), member, "CSV")
 
 
 def _json(name: str, file: Any, member: str) -> Part:
@@ -172,10 +173,10 @@ def _json(name: str, file: Any, member: str) -> Part:
     try:
         value = parse(first)
     except (ValueError, RecursionError):
-        return Part(name, "document", _document(name, first, file, number), member)
+        return Part(name, "document", _document(name, first, file, number), member, "JSON")
     second = next(((i, line) for i, line in lines if line.strip()), None)
     if second is None:
-        return Part(name, "document", value, member)
+        return Part(name, "document", value, member, "JSON")
 
     def records() -> Iterator[tuple[int, Any]]:
         yield number, value

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _rollout_roles as roles
-from ._rollout_names import COMPLETIONS, SUCCESSES, TOTALS, label, rank
+from ._rollout_names import COMPLETIONS, FLAGS, SUCCESSES, TOTALS, label, rank
 from ._rollout_table import Table
 
 Array = NDArray[Any]
@@ -39,7 +39,10 @@ def assemble(
     step_name = roles.choose_step(table, wanted["step"])
     steps = None
     if step_name is not None:
-        steps = [label(table.columns[step_name][i]) for i in kept]
+        steps = [label(table.columns[step_name][i]) or None for i in kept]
+        if None in steps:
+            row = int(kept[steps.index(None)])
+            raise ValueError(f"{table.place(row)}: no step in {step_name!r}; --step none pools all")
     threshold = _threshold(reward, threshold, reward_name)
     if any(isinstance(v, list) for v in table.columns.get(reward_name, ())):
         notes.append("a list of test outcomes is a success where all of them are above 0")
@@ -200,7 +203,9 @@ def _as_counts(
     chosen = roles.choose_counts(table, *counts)
     if chosen is None:
         return None
-    prompt_name, keys, notes = roles.choose_prompt(table, wanted["prompt"])
+    prompt_name, keys, notes = roles.prompt_of_counts(table, wanted["prompt"], chosen)
+    if None in keys:
+        raise ValueError(f"{table.place(keys.index(None))}: no prompt in {prompt_name!r}")
     step_name = roles.choose_step(table, wanted["step"])
     steps = None if step_name is None else [label(v) for v in table.columns[step_name]]
     group, prompts, step_of = _groups(keys, steps)
@@ -216,19 +221,27 @@ def _as_counts(
         if bad.any():
             row = int(np.argmax(bad))
             value = table.columns[name][row]
-            if not asked:
+            if not asked and rank(chosen[1], FLAGS) is not None:
                 return None
             raise ValueError(f"{table.place(row)}: {name!r} must be a whole number; got {value!r}")
         numbers.append(values)
     total, hits = numbers
+    if str(keys[-1]).strip().lower() in ("total", "sum", "all", "overall") and all(
+        values[-1] == values[:-1].sum() for values in numbers
+    ):
+        notes.append(
+            f"{table.place(table.size - 1)}: {keys[-1]!r} is the sum of the rows: left out"
+        )
+        total, hits, group, prompts = total[:-1], hits[:-1], group[:-1], prompts[:-1]
+        step_of = step_of and step_of[:-1]
     if (over := hits > total).any():
         row = int(np.argmax(over))
         raise ValueError(
             f"{table.place(row)}: {chosen[1]!r} is {hits[row]:g}, more than {chosen[0]!r},"
             f" {total[row]:g}"
         )
-    if len(prompts) < table.size:
-        notes.append(f"{table.size - len(prompts)} prompts stand in several rows: counts added up")
+    if len(prompts) < total.size:
+        notes.append(f"{total.size - len(prompts)} prompts stand in several rows: counts added up")
     if chosen[0] == "k":
         notes.append("took 'k' as the number of rollouts of a prompt")
     size = len(prompts)
@@ -270,8 +283,4 @@ def _format(table: Table) -> str:
     for needed, layout in _LAYOUTS:
         if needed <= names:
             return layout
-    kinds = {part.kind for _, part, _ in table.names}
-    if kinds == {"document"}:
-        return "JSON"
-    ending = table.names[0][1].name.rsplit(".", 1)[-1]
-    return "parquet" if kinds == {"row"} else "CSV" if "csv" in ending else "records"
+    return table.names[0][1].layout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from decimal import Decimal
 from typing import Any
 
 PROMPT_IDS = (
@@ -14,6 +15,7 @@ PROMPT_IDS = (
 )  # fmt: skip
 PROMPT_TEXTS = ("prompt", "question", "problem", "input", "instruction", "query", "task")
 PROMPT_LAST = ("id", "idx", "index", "row", "sample_idx", "name", "folder", "file")
+MEMBER = ("folder", "file")
 FLAGS = (
     "correct", "is_correct", "correctness", "passed", "pass", "is_passed", "success", "is_success",
     "succeeded", "solved", "resolved", "accepted", "acc", "accuracy", "exact_match", "em", "graded",
@@ -132,20 +134,25 @@ def reward_number(value: Any) -> float:
     """A reward as a float, NaN where there is none; TypeError where it is no reward at all."""
     if value is None:
         return UNSCORED
-    if isinstance(value, (bool, int, float)):
+    if isinstance(value, (bool, int, float, Decimal)):
         return float(value)
     if isinstance(value, str):
         if value.strip().lower() in _ABSENT:
             return UNSCORED
         verdict = _verdict(value)
         return float(value) if verdict is None else verdict
-    if isinstance(value, list) and value and all(isinstance(v, (bool, int, float)) for v in value):
+    if isinstance(value, list) and value and all(_is_outcome(v) for v in value):
         return float(all(v > 0 for v in value))
     if isinstance(value, list) and not value:
         return UNSCORED
     if hasattr(value, "item"):
         return reward_number(value.item())
     raise TypeError
+
+
+def _is_outcome(value: Any) -> bool:
+    """Whether a value is the outcome of one test: true, false or an error code, no share."""
+    return isinstance(value, (bool, int)) or (isinstance(value, float) and value.is_integer())
 
 
 def label(value: Any) -> str | None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ._rollout_names import (
     ANSWERS,
+    MEMBER,
     METRICS,
     PROMPT_IDS,
     PROMPT_LAST,
@@ -17,6 +18,7 @@ from ._rollout_names import (
     SUCCESSES,
     TOTALS,
     label,
+    plain,
     prompt_rank,
     rank,
     reward_number,
@@ -145,13 +147,28 @@ def choose_counts(table: Table, total: str | None, successes: str | None) -> tup
             return None
         differing = [n for _, n in fits if table.columns[n] != table.columns[fits[0][1]]]
         exact = fits[0][0] == 0
-        plain = [n for n in differing if n not in ("k", *chosen)]
-        if plain and not exact:
+        others = [n for n in differing if n not in ("k", *chosen)]
+        if others and not exact:
             raise ValueError(
-                f"{fits[0][1]} and {', '.join(plain)} could each be {role}; choose with --{role}"
+                f"{fits[0][1]} and {', '.join(others)} could each be {role}; choose with --{role}"
             )
         chosen.append(fits[0][1])
     return chosen[0], chosen[1]
+
+
+def prompt_of_counts(
+    table: Table, wanted: str | None, chosen: tuple[str, str]
+) -> tuple[str, list[Any], list[str]]:
+    """As `choose_prompt`, where a row is a prompt: a table of n and c alone needs no names."""
+    if wanted is None and not table.other and set(table.columns) == set(chosen):
+        return "row", [str(row) for row in range(table.size)], []
+    name, keys, notes = choose_prompt(table, wanted)
+    if wanted is None and plain(name).endswith("s") and all(key and key.isdigit() for key in keys):
+        raise ValueError(
+            f"{name!r} may number the prompts or say how many share the counts; with --prompt"
+            f" {name} it numbers them"
+        )
+    return name, keys, notes
 
 
 def choose_prompt(table: Table, wanted: str | None) -> tuple[str, list[Any], list[str]]:
@@ -161,15 +178,28 @@ def choose_prompt(table: Table, wanted: str | None) -> tuple[str, list[Any], lis
     if table.entry is not None:
         return _entry_prompt(table)
     names = _prompt_columns(table, [*table.columns])
+    distinct = {name: len({label(v) for v in table.columns[name]}) for name in names}
+    if table.names[0][1].member:
+        names = [n for n in names if n not in MEMBER or n in _of_members(table, distinct)]
     if not names:
         raise _missing(table, "what tells prompts apart", "prompt")
-    distinct = {name: len({label(v) for v in table.columns[name]}) for name in names}
     name = names[0]
     if distinct[name] == table.size and table.size > 1:
         coarser = [n for n in names if 2 * distinct[n] <= table.size and distinct[n] > 0]
         if coarser:
             name = coarser[0]
     return name, _keys(table, name), _two_names(table, name, names)
+
+
+def _of_members(table: Table, distinct: dict[str, int]) -> list[str]:
+    """Which of folder and file name tells prompts apart in an archive of one file a rollout."""
+    vary = [n for n in MEMBER if distinct.get(n, 0) > 1]
+    if len(table.names) < table.size:
+        return []
+    if len(vary) > 1:
+        pairs = set(zip(*(table.columns[n] for n in vary), strict=True))
+        vary = [n for n in vary if distinct[n] == len(pairs)][:1]
+    return vary
 
 
 def _prompt_columns(table: Table, names: list[str]) -> list[str]:
@@ -193,7 +223,8 @@ def _named_prompt(table: Table, wanted: str) -> tuple[str, list[Any], list[str]]
 
 
 def _keys(table: Table, name: str) -> list[Any]:
-    return [label(value) for value in table.columns[name]]
+    """The column as text; an empty cell names nothing."""
+    return [label(value) or None for value in table.columns[name]]
 
 
 def _entry_prompt(table: Table) -> tuple[str, list[Any], list[str]]:
@@ -236,7 +267,9 @@ def _two_names(table: Table, name: str, names: list[str]) -> list[str]:
     others = [n for n in names if rank(n, PROMPT_TEXTS) is not None and "." not in n and n != name]
     if name == "doc_id" and "doc_hash" in table.columns:
         others.insert(0, "doc_hash")
-    if not others or rank(name, PROMPT_TEXTS) is not None:
+    if rank(name, PROMPT_TEXTS) is not None:
+        return _ids_of_equal_texts(table, name, names)
+    if not others:
         return []
     keys, texts = _keys(table, name), _keys(table, others[0])
     pairs = set(zip(keys, texts, strict=True))
@@ -250,6 +283,20 @@ def _two_names(table: Table, name: str, names: list[str]) -> list[str]:
             f"{len(set(keys))} values of {name!r} hold {len(set(texts))} of {others[0]!r}; grouped"
             f" by {name!r} (--prompt {others[0]} pools equal ones)"
         ]
+    return []
+
+
+def _ids_of_equal_texts(table: Table, name: str, names: list[str]) -> list[str]:
+    """Warn where rollouts of several ids, each with one text, are pooled by their equal texts."""
+    texts = _keys(table, name)
+    for other in names:
+        ids = _keys(table, other)
+        finer = len(set(zip(ids, texts, strict=True))) == len(set(ids)) > len(set(texts))
+        if finer and len(set(ids)) < table.size:
+            return [
+                f"{len(set(ids))} values of {other!r} hold {len(set(texts))} of {name!r}; grouped"
+                f" by {name!r} (--prompt {other} keeps them apart)"
+            ]
     return []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from ._rollout_names import COMPLETIONS, HARNESS, PROMPT_TEXTS, is_role, label, 
 from ._rollout_shapes import entries, explode, flatten, has_reward, inner, matches
 
 _SAMPLE = 200
+_NUMBER = re.compile(r"([_-](sample|rollout|attempt|trial|run))?[_-]?\d+$")
 Columns = dict[str, list[Any]]
 
 
@@ -109,7 +111,7 @@ def _add(
     asked: list[str],
 ) -> None:
     if part.member:
-        file = _of_member(part.member)
+        file = _of_member(part)
         records = ((number, {**file, **record}) for number, record in records)
     sample = list(islice(records, _SAMPLE))
     if not sample:
@@ -132,10 +134,16 @@ def _add(
     _add_entries(table, part, records, how, labels, asked)
 
 
-def _of_member(member: str) -> dict[str, str]:
-    """The folder and the numbered name of an archive's member, which may tell prompts apart."""
-    folder, _, file = member.rpartition("/")
-    return {"folder": folder, "file": file.split(".", 1)[0].rstrip("0123456789").rstrip("_-")}
+def _of_member(part: Part) -> dict[str, str]:
+    """The folder and the name of an archive's member, which may tell prompts apart.
+
+    The number that ends the name of a lone rollout is the rollout's.
+    """
+    folder, _, file = part.member.rpartition("/")
+    file = file.split(".", 1)[0]
+    if isinstance(part.content, dict):
+        file = _NUMBER.sub("", file)
+    return {"folder": folder, "file": file}
 
 
 def _how(sample: list[dict[str, Any]], reward: str | None) -> Any:

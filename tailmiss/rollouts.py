@@ -199,7 +199,8 @@ def read_rollouts(
     names = [os.fspath(p) for p in paths]
     if not names:
         raise ValueError("path must name at least one file")
-    source = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    called = ["standard input" if name == "-" else name for name in names]
+    source = called[0] if len(called) == 1 else f"{called[0]} and {len(called) - 1} more"
     threshold = None if threshold is None else float(check.real("threshold", threshold))
     wanted = {"prompt": prompt, "reward": reward, "answer": answer, "step": step}
     asked = [name for name in (*wanted.values(), n, c, *(where or {})) if name]
@@ -214,7 +215,7 @@ def read_rollouts(
         raise
     except ValueError as error:
         text = str(error)
-        raise ValueError(text if text.startswith(tuple(names)) else f"{source}: {text}") from None
+        raise ValueError(text if text.startswith(tuple(called)) else f"{source}: {text}") from None
 
 
 def _all(names: list[str], open_files: ExitStack, progress: Progress | None) -> Any:

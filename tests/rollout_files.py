@@ -70,6 +70,14 @@ def zipped(members: dict[str, str]) -> bytes:
     return data.getvalue()
 
 
+def _by_file(folder: str) -> dict[str, str]:
+    return {
+        f"{folder}q{i}_sample{j}.json": json.dumps({"success": j < i})
+        for i in range(3)
+        for j in range(4)
+    }
+
+
 def _rollouts(step: int) -> list[dict[str, Any]]:
     return [{"prompt": f"q{i % 2}", "reward": int(i < 2 * step)} for i in range(4)]
 
@@ -227,6 +235,10 @@ UNDERSTOOD: dict[str, tuple[str, Any, list[int], list[int], int, dict[str, str]]
     "group size beside flags": (
         "c.csv", "prompt,n,correct\na,2,1\na,2,0\nb,2,1\nb,2,1\n", [2, 2], [1, 2], 0, {},
     ),
+    "counts without names": ("c.csv", "n,c\n8,3\n8,0\n", [8, 8], [3, 0], 0, {"prompt": "row"}),
+    "counts with their sum": (
+        "c.csv", "prompt,n,c\na,8,3\nb,8,0\nTotal,16,3\n", [8, 8], [3, 0], 0, {},
+    ),
     "columns": (
         "k.json", '{"prompt": ["a", "b", "a"], "reward": [1, 0, 0]}', [2, 1], [1, 0], 0, {},
     ),
@@ -239,6 +251,7 @@ UNDERSTOOD: dict[str, tuple[str, Any, list[int], list[int], int, dict[str, str]]
     "matrix": ("k.json", "[[1, 0, 1], [0, 0, 0]]", [3, 3], [2, 0], 0, {}),
     "zip by folder": ("z.zip", zipped(_BY_FOLDER), [4] * 3, [0, 1, 2], 0, {"prompt": "folder"}),
     "zip by prompt": ("z.zip", zipped(_BY_NAME), [4] * 3, [0, 1, 2], 0, {"prompt": "prompt"}),
+    "zip by file": ("z.zip", zipped(_by_file("run/")), [4] * 3, [0, 1, 2], 0, {"prompt": "file"}),
     "zip of results": ("z.zip", zipped(_MULTIPL), [4] * 3, [0, 1, 2], 0, {"reward": "status"}),
     "summary line": ("s.jsonl", lines([*_ROWS, {"mean_reward": 0.5, "total": 2}]), [2], [1], 0, {}),
     "blank lines": ("s.jsonl", "\n\n" + lines(_ROWS).replace("\n", "\n\n"), [2], [1], 0, {}),
@@ -287,6 +300,21 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "partial credit": ("s.json", '{"q1": [0.5, 0, 1]}', "0 (1x), 0.5 (1x), 1 (1x)"),
     "bare rewards": ("s.json", '{"reward": [1, 0, 0]}', "nothing tells prompts apart"),
     "two counts": ("s.csv", "prompt,n,num_correct,num_passed\na,8,3,5\n", "choose with --c"),
+    "counts below 0": ("s.csv", "prompt,n,c\na,8,-1\n", "line 2: 'c' must be a whole number"),
+    "counts of counts": ("s.csv", "n,c,prompts\n8,0,10\n8,1,3\n", "how many share the counts"),
+    "counts without a name": ("s.csv", "prompt,n,c\na,8,1\n,8,2\n", "line 3: no prompt"),
+    "no name": ("s.csv", "prompt,reward\na,1\n,0\na,1\n", "line 3: no prompt in 'prompt'"),
+    "no step": ("s.csv", "prompt,step,reward\na,0,1\na,,0\n", "line 3: no step in 'step'"),
+    "zip of numbers": (
+        "s.zip", zipped({f"{i}.json": '{"reward": 1}' for i in range(4)}), "tells prompts apart",
+    ),
+    "zip by folder and file": (
+        "s.zip", zipped({**_by_file("a/"), **_by_file("b/")}), "tells prompts apart",
+    ),
+    "zip of tables": (
+        "s.zip", zipped({f"{q}.csv": "reward\n1\n0\n" for q in "ab"}), "tells prompts apart",
+    ),
+    "shares of tests": ("s.json", '{"q": [[0.5, 0.2], [1, 1]]}', "'flags' is no reward: [0.5"),
     "c above n": ("s.csv", "prompt,n,c\na,8,3\nb,8,9\n", "line 3: 'c' is 9, more than 'n', 8"),
     "ids with many texts": (
         "s.csv", "task_id,prompt,reward\n0,a,1\n0,b,0\n", "--prompt task_id or --prompt prompt",

@@ -9,6 +9,7 @@ import json
 import lzma
 import sys
 from collections import Counter
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -120,6 +121,34 @@ def test_notes_on_what_was_counted(write):
     assert (tests.c.tolist(), len(tests.warnings)) == ([1], 1)
     path = write("c.csv", "prompt,reward\na,1\n")
     assert any("2 files read as one" in note for note in read_rollouts([path, path]).warnings)
+
+
+def test_equal_texts_under_several_ids_are_told(write):
+    rows = [{"id": i // 2, "prompt": "a", "reward": i % 2} for i in range(4)]
+    path = write("a.jsonl", lines(rows))
+    got = read_rollouts(path)
+    assert (got.n.tolist(), len(got.warnings)) == ([4], 1)
+    assert "2 values of 'id' hold 1 of 'prompt'" in got.warnings[0]
+    assert read_rollouts(path, prompt="id").n.tolist() == [2, 2]
+
+
+def test_files_are_called_by_what_they_hold(write, monkeypatch):
+    table, rows = b"prompt,reward\na,1\n", lines([{"prompt": "a", "reward": 1}] * 2)
+    assert read_rollouts(write("a.gz", gzip.compress(table))).format == "CSV"
+    assert read_rollouts(write("a", rows)).format == "JSON lines"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table)))
+    assert read_rollouts("-").source == "standard input"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"prompt,reward\na,2\n")))
+    with pytest.raises(ValueError, match=r"^standard input: rewards"):
+        read_rollouts("-")
+
+
+def test_decimals_are_numbers(tmp_path):
+    import pandas as pd
+
+    rewards = [Decimal("1.0"), Decimal("0.0")]
+    pd.DataFrame({"prompt": ["a", "a"], "reward": rewards}).to_parquet(tmp_path / "a.parquet")
+    assert read_rollouts(tmp_path / "a.parquet").c.tolist() == [1]
 
 
 def test_the_wrong_names_are_named(write):
