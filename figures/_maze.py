@@ -29,7 +29,7 @@ WINDOW: list[dict[str, Any]] = [
     {"N": [8], "gammas": [1], "steps": 2000, "seeds": 4, "weightings": CONTROLS},
 ]
 TRANSFORMER: list[dict[str, Any]] = [
-    {"N": [4, 8, 32], "gammas": [0, 1], **SHARED},
+    {"N": [4, 8, 16, 32], "gammas": [0, 1], **SHARED},
     {"N": [8], "gammas": [1], "weightings": ["learning_rate"], **SHARED},
 ]
 SMALL: list[dict[str, Any]] = [
