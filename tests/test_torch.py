@@ -7,6 +7,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tailmiss
@@ -227,6 +228,11 @@ def test_large_batches_are_checked_alike(rng):
         (([1.0, 0.0], [0.5, math.nan], 1.0), "got nan at index 1"),
         (([1.0, 0.0], [0, 0], -1.0), r"gamma must be in \[0, inf\); got -1\.0"),
         (([1.0, 0.0], [0, 0], math.nan), "gamma must be in"),
+        (([1.0, 0.0], [0, 0], "1"), r"gamma must be in \[0, inf\); got '1'"),
+        (([1.0, 0.0], [0, 0], None), "gamma must be in"),
+        (([1.0, 0.0], ["a", pd.NA], 1.0), "must name a group .* got <NA> at index 1"),
+        (([1.0, 0.0], ["a", ["b"]], 1.0), r"must name a group .* got \['b'\] at index 1"),
+        (([1.0, 0.0], np.array([["a", "b"]] * 2), 1.0), r"got \['a' 'b'\] at index 0"),
         (([[1.0, 0.0]], [0, 0], 1.0), r"one entry per rollout; got shape \(1, 2\)"),
     ],
 )
@@ -242,6 +248,8 @@ def test_bad_tensors_are_named():
         tt.focal_weights([1.0, 0.0], [0, 0], 1.0)
     with pytest.raises(ValueError, match=r"integers or strings; got torch\.float32"):
         tt.focal_weights(success, torch.zeros(2), 1.0)
+    with pytest.raises(ValueError, match="scored must be a tensor; got list"):
+        tt.focal_weights(success, [0, 0], 1.0, scored=[True, True])
     with pytest.raises(ValueError, match="scored must have the shape"):
         tt.focal_weights(success, [0, 0], 1.0, scored=torch.ones(3).bool())
     with pytest.raises(ValueError, match="weights must have the shape"):
@@ -254,6 +262,24 @@ def test_bad_tensors_are_named():
         tt.advantages("grpo", success, [0, 0], eta=1)
     with pytest.raises(ValueError, match="k must be <= N"):
         tt.advantages("pkpo", success, [0, 0], k=3)
+
+
+def test_options_may_be_numbers_of_any_library():
+    success, ids = torch.tensor([1.0, 0, 0]), [0, 0, 0]
+    plain = tt.advantages("grpo", success, ids, ddof=1, eps=1e-4)
+    numpy = tt.advantages("grpo", success, ids, ddof=np.int64(1), eps=np.float64(1e-4))
+    assert torch.equal(numpy, plain)
+    leave_out = tt.advantages("pkpo", success, ids, k=2, leave_out=False)
+    assert torch.equal(
+        tt.advantages("pkpo", success, ids, k=torch.tensor(2), leave_out=np.bool_(False)), leave_out
+    )
+
+
+def test_ids_of_the_host_stay_there_whatever_the_default_device():
+    success = torch.tensor([1.0, 0.0])
+    with torch.device("meta"):
+        for ids in (["a", "a"], np.array([5, 5])):
+            assert tt.focal_weights(success, ids, 1.0).tolist() == [0.5, 0.5]
 
 
 # The compiler, and no look at the values
@@ -288,6 +314,13 @@ def test_compiles_into_one_graph_with_the_same_bits_for_weights(backend):
         for found, wanted in zip(compiled(*inputs), expected, strict=True):
             torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
         assert torch.equal(compiled(*inputs)[0], expected[0])
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8])
+def test_ids_of_numpy_compile(dtype):
+    success, ids = torch.tensor([1.0, 0, 0, 0]), np.array([5, 5, 9, 9], dtype)
+    compiled = torch.compile(tt.focal_weights, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(success, ids, 0.5), tt.focal_weights(success, ids, 0.5))
 
 
 def test_no_value_is_read_and_no_shape_depends_on_one():
@@ -360,6 +393,14 @@ def test_response_weights_over_the_published_range_never_meet_the_cap():
     logps = torch.tensor([0.8, 0.975], dtype=torch.float64).log()[:, None].expand(2, 300)
     found = 8 * tt.response_weights(logps, torch.ones(2, 300), 8)
     assert found.tolist() == pytest.approx([1.25, 1.0256], abs=1e-4)
+
+
+def test_response_weights_of_whole_logps_are_no_whole_numbers():
+    whole = torch.tensor([[-1, 0]])
+    assert torch.equal(
+        tt.response_weights(whole, torch.ones(1, 2), 4),
+        tt.response_weights(whole.float(), torch.ones(1, 2), 4),
+    )
 
 
 def test_response_weights_refuse_bad_input():

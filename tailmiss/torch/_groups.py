@@ -54,19 +54,25 @@ def label(group_ids: Tensor | Iterable[Any], like: Tensor) -> tuple[Tensor, int]
 
 
 def _numbered(group_ids: Iterable[Any]) -> Tensor:
-    if isinstance(group_ids, np.ndarray) and group_ids.dtype.kind in "iu":
-        return torch.tensor(group_ids.astype(np.int64, copy=False))
+    if isinstance(group_ids, np.ndarray):
+        if torch.compiler.is_compiling():  # an array of strings is no part of a graph
+            return torch.as_tensor(group_ids)
+        if group_ids.dtype.kind in "iu":
+            return torch.tensor(group_ids.astype(np.int64, copy=False), device="cpu")
     numbers: dict[Any, int] = {}
     ids = []
     for row, key in enumerate(group_ids):
-        if key is None or key != key:
-            raise ValueError(
-                f"group_ids must name a group for every rollout; got {key} at index {row}"
-            )
         if isinstance(key, Tensor):  # hashes by identity, not by value
             key = key.item()
-        ids.append(numbers.setdefault(key, len(numbers)))
-    return torch.tensor(ids, dtype=torch.int64)
+        try:
+            if key is None or key != key:
+                raise TypeError
+            ids.append(numbers.setdefault(key, len(numbers)))
+        except (TypeError, ValueError):  # missing, as pandas has it, or not hashable
+            raise ValueError(
+                f"group_ids must name a group for every rollout; got {key} at index {row}"
+            ) from None
+    return torch.tensor(ids, dtype=torch.int64, device="cpu")
 
 
 def check_shape(success: Tensor) -> None:
@@ -78,6 +84,16 @@ def check_shape(success: Tensor) -> None:
         )
 
 
+def check_like(name: str, tensor: Tensor, success: Tensor) -> None:
+    if not isinstance(tensor, Tensor):
+        raise ValueError(f"{name} must be a tensor; got {type(tensor).__name__}")
+    if tensor.shape != success.shape:
+        raise ValueError(
+            f"{name} must have the shape of success, {tuple(success.shape)};"
+            f" got {tuple(tensor.shape)}"
+        )
+
+
 def flags(success: Tensor, scored: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Masks of the correct rollouts, of the scored (None: all) and of bad flags (None: none).
 
@@ -85,11 +101,7 @@ def flags(success: Tensor, scored: Tensor | None) -> tuple[Tensor, Tensor | None
     be read; elsewhere the third mask marks it, and the caller answers NaN there.
     """
     if scored is not None:
-        if scored.shape != success.shape:
-            raise ValueError(
-                f"scored must have the shape of success, {tuple(success.shape)};"
-                f" got {tuple(scored.shape)}"
-            )
+        check_like("scored", scored, success)
         scored = scored.to(success.device, torch.bool)
     if success.dtype == torch.bool:
         return (success if scored is None else success & scored), scored, None

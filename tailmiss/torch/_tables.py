@@ -34,7 +34,7 @@ def values(
     ``rule`` is one of ``tailmiss.RULES``, or "focal": the focal weight itself, (1, size).
     """
     dtype = torch.promote_types(dtype, torch.float32)
-    spelled = ";".join(f"{name}={value!r}" for name, value in options.items())
+    spelled = ";".join(f"{name}={_plain(value)!r}" for name, value in options.items())
     evaluate = _values if readable(n) else _values_op
     return evaluate(n, k, rule, float(gamma), spelled, limit, dtype)
 
@@ -100,6 +100,11 @@ def _table(
     rows = [_row(rule, int(N), gamma, chosen) for N in sizes]
     table = np.concatenate(rows, axis=1) if rows else np.zeros((1, 0))
     return torch.tensor(table, dtype=dtype, device=device), torch.tensor(offset, device=device)
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy or torch as Python's, whose spelling can be read back."""
+    return value.item() if isinstance(value, np.generic | Tensor) else value
 
 
 def _read(options: str) -> dict[str, Any]:

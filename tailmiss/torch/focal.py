@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any, TypeAlias
 
 import torch
@@ -47,9 +48,9 @@ def focal_weights(
     Raises
     ------
     ValueError
-        gamma negative or not finite; shapes differ; float ids or a missing id; on the host also a
-        success other than 0, 1, NaN, which on an accelerator, where reading it would make the host
-        wait, becomes a NaN weight.
+        gamma negative or not finite; shapes differ; a float tensor of ids, or a missing id; on the
+        host also a success other than 0, 1, NaN, which on an accelerator, where reading it would
+        make the host wait, becomes a NaN weight.
 
     Notes
     -----
@@ -179,12 +180,8 @@ def group_metrics(
         seen = torch.ones_like(correct) if scored is None else scored
         if weights is None:
             w = seen.to(dtype)
-        elif weights.shape != success.shape:
-            raise ValueError(
-                f"weights must have the shape of success, {tuple(success.shape)};"
-                f" got {tuple(weights.shape)}"
-            )
         else:
+            _groups.check_like("weights", weights, success)
             w = torch.where(seen, weights.to(success.device, dtype), 0)
         groups, rollouts = (n > 0).sum().to(dtype), n.sum().to(dtype)
         mixed = ((k > 0) & (k < n)).to(dtype)
@@ -238,5 +235,5 @@ def _dtype(success: Tensor) -> torch.dtype:
 
 
 def _check_gamma(gamma: float) -> None:
-    if not 0 <= gamma < float("inf"):
+    if not (isinstance(gamma, Real) and 0 <= gamma < float("inf")):
         raise ValueError(f"gamma must be in [0, inf); got {gamma!r}")

@@ -52,7 +52,7 @@ def response_weights(
 
     Returns
     -------
-    tensor (B,) without gradient, of old_logps' dtype and device
+    tensor (B,) without gradient, of old_logps' floating dtype and device
         A row without tokens gets 1/G.
 
     Raises
@@ -90,7 +90,7 @@ def response_weights(
         if self_normalize:
             mean = weights.mean() if group_ids is None else _group_mean(weights, group_ids)
             weights = weights / mean / group_size
-        return weights.to(old_logps.dtype)
+        return weights.to(old_logps.dtype) if old_logps.is_floating_point() else weights
 
 
 def _group_mean(weights: Tensor, group_ids: Tensor | Iterable[Any]) -> Tensor:
