@@ -262,6 +262,17 @@ def test_token_ratio_acts_from_the_second_update_on(mode):
     assert not any("clip_ratio" in name for name in second), "TRL clips nothing here"
 
 
+def test_cispo_bounds_the_variance_ratio_at_epsilon_high_itself():
+    """ScaleRL's eps_max, as TRL reads it: 1.05 is 1 + 0.05, not 1 + 1.05."""
+    settings = {"num_iterations": 2, "max_steps": 2, "max_grad_norm": 1e9}
+    config = TailMissConfig(gamma=0.0, token_ratio="cispo")
+    trainer = run(
+        recording(WeighedGRPO), tailmiss=config, loss_type="cispo", epsilon_high=1.05, **settings
+    )
+    expected = hand_gradient(trainer, "cispo", high=0.05)
+    torch.testing.assert_close(trainer.grads[1], expected, rtol=1e-3, atol=1e-5)
+
+
 def test_everything_at_once_runs_and_stays_finite():
     config = TailMissConfig(
         gamma=0.5,
@@ -287,6 +298,7 @@ def test_everything_at_once_runs_and_stays_finite():
 REFUSED = [
     ({"beta": 0.1}, "beta must be 0"),
     ({"off_policy_mask_threshold": 0.5}, "off_policy_mask_threshold must be None"),
+    ({"delta": 1.5}, "delta must be None"),
     ({"importance_sampling_level": "sequence"}, "importance_sampling_level must be 'token'"),
     ({"loss_type": "sapo"}, "sapo has a rule of its own"),
 ]
@@ -297,6 +309,30 @@ def test_token_ratio_refuses_what_it_would_make_wrong(settings, reason):
     with pytest.raises(ValueError, match=reason):
         make(WeighedGRPO, tailmiss=TailMissConfig(token_ratio="ppo"), num_iterations=2, **settings)
     make(WeighedGRPO, tailmiss=TailMissConfig(token_ratio="ppo"), num_iterations=2)
+
+
+class Wrapped(GRPOTrainer):
+    """As subclasses often are: the settings stand in a tuple."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+
+
+class WeighedWrapped(TailMissMixin, Wrapped):
+    pass
+
+
+def test_token_ratio_finds_the_settings_wherever_they_are_passed():
+    plain = make(GRPOTrainer, num_iterations=2)
+    given = (new_model(seed=0), runs.starts_even, plain.args, plain.train_dataset, None)
+    config = TailMissConfig(token_ratio="ppo")
+    trainer = WeighedWrapped(*given, plain.processing_class, tailmiss=config)
+    assert trainer.args is plain.args
+    plain.args.beta = 0.1
+    with pytest.raises(ValueError, match="beta must be 0"):
+        WeighedWrapped(*given, plain.processing_class, tailmiss=config)
+    with pytest.raises(TypeError, match=r"tailmiss must be a TailMissConfig; got \{'gamma': 1\}"):
+        WeighedWrapped(*given, plain.processing_class, tailmiss={"gamma": 1})
 
 
 def test_token_ratio_refuses_a_trainer_with_one_ratio_per_sequence():
@@ -336,6 +372,11 @@ def test_several_rewards_need_the_name_of_one(name):
         ({"ratio_cap": 0.0}, "ratio_cap must be in"),
         ({"rho": 2.0}, "rho must be in"),
         ({"threshold": math.nan}, "threshold must be a number"),
+        ({"threshold": "1"}, "threshold must be a number; got '1'"),
+        ({"gamma": "1"}, "gamma must be in .* got '1'"),
+        ({"gamma": None}, "gamma must be in .* got None"),
+        ({"gamma": math.inf}, "gamma must be in .* got inf"),
+        ({"ratio_cap": None}, "ratio_cap must be in .* got None"),
     ],
 )
 def test_config_names_what_is_wrong(setting, message):

@@ -8,9 +8,11 @@ Trainer(..., args=GRPOConfig(...), tailmiss=focal).train()
 
 from __future__ import annotations
 
+import math
+import sys
 import warnings
 from dataclasses import dataclass
-from inspect import signature
+from numbers import Real
 from typing import Any
 
 import torch
@@ -60,7 +62,8 @@ class TailMissConfig:
         Make response weights average 1 over the rollouts of the process.
     token_ratio : "off", "none", "ppo", "cispo" or "ratio_mask"
         ReCo's variance ratio in place of the importance ratio, clipped with the trainer's epsilon
-        as :func:`tailmiss.torch.token_coefficients` says. GRPOTrainer only.
+        as :func:`tailmiss.torch.token_coefficients` says; under loss_type "cispo" epsilon_high is
+        the upper bound itself, as in TRL. GRPOTrainer only.
     ratio_cap : float >= 1
         Its cap.
     rho : float in [0, 1]
@@ -89,16 +92,19 @@ class TailMissConfig:
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
         for name, low, high in (
-            ("gamma", 0, float("inf")),
-            ("response_cap", 1, float("inf")),
-            ("ratio_cap", 1, float("inf")),
+            ("gamma", 0, sys.float_info.max),
+            ("response_cap", 1, math.inf),
+            ("ratio_cap", 1, math.inf),
             ("rho", 0, 1),
         ):
             value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise ValueError(f"{name} must be in [{low}, {high}]; got {value!r}")
-        if self.threshold is not None and self.threshold != self.threshold:
-            raise ValueError("threshold must be a number; got nan")
+            if name == "response_cap" and value is None:
+                continue
+            if not (isinstance(value, Real) and low <= float(value) <= high):
+                raise ValueError(f"{name} must be in [{low:g}, {high:g}]; got {value!r}")
+        taken = self.threshold
+        if taken is not None and not (isinstance(taken, Real) and taken == taken):
+            raise ValueError(f"threshold must be a number; got {taken!r}")
 
 
 class TailMissMixin:
@@ -146,7 +152,10 @@ class TailMissMixin:
     def __init__(self, *args: Any, tailmiss: TailMissConfig | None = None, **kwargs: Any) -> None:
         self.tailmiss = TailMissConfig() if tailmiss is None else tailmiss
         self._ratio_inputs: dict[str, Any] | None = None
-        given = signature(super().__init__).bind(*args, **kwargs).arguments.get("args")
+        if not isinstance(self.tailmiss, TailMissConfig):
+            raise TypeError(f"tailmiss must be a TailMissConfig; got {self.tailmiss!r}")
+        everything = (*args, *kwargs.values())
+        given = next((value for value in everything if hasattr(value, "num_generations")), None)
         if self.tailmiss.token_ratio != "off" and given is not None:
             self._check_token_ratio(given)
         super().__init__(*args, **kwargs)
@@ -247,6 +256,9 @@ class TailMissMixin:
             "off_policy_mask_threshold must be None: it compares log-probabilities that the"
             " variance ratio replaces": getattr(args, "off_policy_mask_threshold", None)
             is not None,
+            "delta must be None: it bounds the ratio that the variance ratio replaces": (
+                getattr(args, "delta", None) is not None
+            ),
             "importance_sampling_level must be 'token': the variance ratio is one per token": (
                 args.importance_sampling_level != "token"
             ),
@@ -287,14 +299,16 @@ class TailMissMixin:
         found = super()._get_per_token_logps_and_entropies(*args, **kwargs)  # type: ignore[misc]
         if self._ratio_inputs is not None:
             inputs, logps = self._ratio_inputs, found[0]
-            A = inputs["advantages"].unsqueeze(-1)
+            A, high = inputs["advantages"].unsqueeze(-1), self.epsilon_high
+            if self.args.loss_type == "cispo":  # the bound itself, not its distance from 1
+                high = max(high - 1, 0)
             coefficients = token_coefficients(
                 logps,
                 inputs["old_per_token_logps"],
                 A,
                 mode=self.tailmiss.token_ratio,
                 clip_low=self.epsilon_low,
-                clip_high=self.epsilon_high,
+                clip_high=high,
                 cap=self.tailmiss.ratio_cap,
             )
             inputs["advantages"] = coefficients * A
