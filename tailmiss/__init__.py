@@ -5,6 +5,7 @@ from .audit import audit
 from .curves import audit_curve
 from .diversity import distinct_n, self_bleu, unseen_correct_mass
 from .estimate import Estimate, MeanEstimate
+from .montecarlo import estimate_tail_miss_prob
 from .passk import (
     g_pass_at_k,
     maj_at_k,
@@ -51,6 +52,7 @@ __all__ = [
     "concentration_zone",
     "covering_group_size",
     "distinct_n",
+    "estimate_tail_miss_prob",
     "expected_baseline",
     "expected_mass_change",
     "expected_missed_mass",

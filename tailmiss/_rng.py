@@ -9,7 +9,12 @@ RNG = int | np.random.SeedSequence | np.random.Generator | None
 
 def generator(rng: RNG) -> np.random.Generator:
     """`rng` as a NumPy Generator; a Generator is passed through."""
-    return np.random.default_rng(rng)
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"rng must be a whole number >= 0, a SeedSequence, a Generator or None; got {rng!r}"
+        ) from None
 
 
 def spawn(rng: RNG, n: int) -> list[np.random.Generator]:

@@ -57,7 +57,8 @@ def whole(name: str, values: ArrayLike, low: int = 1, *, high: float = 2.0**53) 
         is_integer = np.asarray(values).dtype.kind in "bui"
         if array.min() < low or array.max() > high:
             limit = f" and <= {high:g}" if array.max() > high else ""
-            _refuse(name, array, (low <= array) & (array <= high), f"whole, >= {low}{limit}")
+            good = (low <= array) & (array <= high)
+            _refuse(name, np.asarray(values), good, f"whole, >= {low}{limit}")
         if not is_integer and not (array == np.floor(array)).all():
             _refuse(name, array, array == np.floor(array), f"whole, >= {low}")
     return array
@@ -65,20 +66,38 @@ def whole(name: str, values: ArrayLike, low: int = 1, *, high: float = 2.0**53) 
 
 def whole_number(name: str, value: Any, low: int = 1, *, high: float = 2.0**53) -> int:
     """One whole number in [low, high], as int."""
-    array = whole(name, value, low, high=high)
-    if array.ndim:
-        raise ValueError(f"{name} must be one number; got shape {array.shape}")
-    return int(array)
+    return int(_one(name, whole(name, value, low, high=high)))
+
+
+def finite(name: str, values: ArrayLike, low: float = -_LARGEST) -> NDArray[np.float64]:
+    """`values` as float64, all finite and >= low."""
+    array = real(name, values)
+    good = (low <= array) & (array <= _LARGEST)
+    if not good.all():
+        _refuse(name, array, good, f"finite and >= {low:g}" if low > -_LARGEST else "finite")
+    return array
 
 
 def number(name: str, value: Any, low: float = -_LARGEST) -> float:
     """One finite number >= low, as float."""
-    array = real(name, value)
+    return float(_one(name, finite(name, value, low)))
+
+
+def share(name: str, value: Any) -> float:
+    """One probability in [0, 1], as float."""
+    return float(_one(name, mass(name, value)))
+
+
+def _one(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if array.ndim:
         raise ValueError(f"{name} must be one number; got shape {array.shape}")
-    if not low <= array <= _LARGEST:
-        _refuse(name, array, False, f"finite and >= {low:g}" if low > -_LARGEST else "finite")
-    return float(array)
+    return array
+
+
+def every(name: str, values: NDArray[Any], good: Any, requirement: str) -> None:
+    """All of `good`, else the first of `values` that is not is told with the requirement."""
+    if not np.all(good):
+        _refuse(name, values, good, requirement)
 
 
 def at_most(

@@ -181,7 +181,7 @@ def learning_rate_multiplier(gamma: ArrayLike) -> Any:
     """
     from scipy.special import beta
 
-    gamma = check.within("gamma", gamma, 0.0, np.finfo(float).max)
+    gamma = check.finite("gamma", gamma, 0)
     return (beta(1.5, gamma + 1.5) / beta(1.5, 1.5))[()]
 
 
@@ -214,6 +214,7 @@ def _centered(K: Any, N: int) -> Any:
 
 
 def _maxrl(K: Any, N: int, *, keep_all_wrong: bool = False) -> Any:
+    check.one_of("keep_all_wrong", keep_all_wrong, (False, True))
     return (N - K) / K, np.where((K > 0) | keep_all_wrong, -1.0, 0.0)
 
 
@@ -225,6 +226,7 @@ def _subset_size(k: int, N: int) -> int:
 
 
 def _pkpo(K: Any, N: int, *, k: int = 2, leave_out: bool = False) -> Any:
+    check.one_of("leave_out", leave_out, (False, True))
     k = _subset_size(k, N)
     if leave_out:
         others_wrong = np.exp(log_all_wrong_prob(N - 1, np.maximum(K - 1, 0), k - 1))

@@ -81,7 +81,7 @@ def estimate_miss_prob(N: int, tau: float, *, groups: int, rng: RNG) -> Estimate
     Estimate(hits=0, trials=10)
     """
     hits = 0
-    for kinds in _kinds(N, float(check.mass("tau", tau)), 0.0, groups, rng):
+    for kinds in _kinds(N, check.share("tau", tau), 0.0, groups, rng):
         hits += int(np.count_nonzero(kinds[:, 0] == 0))
     return Estimate(hits, groups)
 
@@ -116,10 +116,10 @@ def estimate_tail_miss_prob(
     >>> estimate_tail_miss_prob(1, 0.5, 0.1, groups=100, rng=0)
     Estimate(hits=0, trials=100)
     """
-    mu, rare = check.mass("mu_pos", mu_pos), check.mass("tau", tau)
-    check.at_most("tau", rare, "mu_pos", mu)
+    mu, rare = check.share("mu_pos", mu_pos), check.share("tau", tau)
+    check.at_most("tau", np.asarray(rare), "mu_pos", np.asarray(mu))
     hits = 0
-    for kinds in _kinds(N, float(rare), float(mu - rare), groups, rng):
+    for kinds in _kinds(N, rare, mu - rare, groups, rng):
         found_rare, other, wrong = kinds.T
         hits += int(np.count_nonzero((found_rare == 0) & (other > 0) & (wrong > 0)))
     return Estimate(hits, groups)

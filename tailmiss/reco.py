@@ -209,7 +209,7 @@ def clip_points(p_old: ArrayLike, bound: ArrayLike) -> tuple[Any, Any]:
     np.True_
     """
     p_old = _open("p_old", p_old)
-    c = check.within("bound", bound, 0.0, np.finfo(float).max) * p_old * (1 - p_old)
+    c = check.finite("bound", bound, 0) * p_old * (1 - p_old)
     with np.errstate(invalid="ignore"):
         high = 0.5 * (1 + np.sqrt(1 - 4 * c))
     return (c / high)[()], high[()]

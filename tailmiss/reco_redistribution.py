@@ -92,8 +92,8 @@ def expected_reco_mass_change(
     change = a * W_pos - S * pos.square - pos.total * (a * W_pos + b * W_neg - S * P_2)
     drift = a * U_2_S + b * U_2 * S_neg
     coupling = a * Q_u_W + b * Q_u * W_neg - P_2 * (a * Q_u_S + b * Q_u * S_neg)
-    rate = eta / N
-    drift, coupling = -rate * float(chance @ drift), -rate * float(chance @ coupling)
+    rate = check.number("eta", eta) / N
+    drift, coupling = 0.0 - rate * float(chance @ drift), 0.0 - rate * float(chance @ coupling)
     return ExpectedMassChange(
         rate * float(chance @ change), drift + coupling, drift, coupling, float(chance @ S)
     )
@@ -149,7 +149,7 @@ def estimate_reco_mass_change(
     a, b = advantage_table(rule, N, gamma=gamma, **options)
     omega = np.zeros(p.size)
     omega[p > 0] = _relative_weight(p[p > 0], length, cap)
-    rng, rate = generator(rng), eta / N
+    rng, rate = generator(rng), check.number("eta", eta) / N
     block = max(_BLOCK // p.size, 1)
     found: list[list[MeanEstimate]] = []
     for start in range(0, groups, block):
@@ -208,5 +208,5 @@ def _by_presence(
 
 
 def _check_weight(length: float, cap: float) -> None:
-    check.within("length", length, 1.0, np.finfo(float).max)
+    check.number("length", length, 1)
     check.within("cap", cap, 1.0, np.inf)

@@ -155,7 +155,8 @@ def mass_change(
     check.at_most("the sum of counts", drawn, "group_size", np.asarray(float(group_size)))
     sampled = counts > 0
     w = sampled * p if surrogate == "probability" else counts
-    a, b = check.real("reward_correct", reward_correct), check.real("reward_wrong", reward_wrong)
+    a = check.finite("reward_correct", reward_correct)
+    b = check.finite("reward_wrong", reward_wrong)
     for name, reward in (("reward_correct", a), ("reward_wrong", b)):
         if reward.ndim and reward.shape != drawn.shape:
             raise ValueError(

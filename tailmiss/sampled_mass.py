@@ -95,8 +95,9 @@ def expected_baseline(
     array([-0.25      ,  0.16666667,  0.58333333])
     """
     positive, negative = expected_sampled_mass(p, correct, N)
-    a, b = check.real("reward_correct", reward_correct), check.real("reward_wrong", reward_wrong)
-    return np.asarray(a * positive + b * negative)
+    a = check.number("reward_correct", reward_correct)
+    b = check.number("reward_wrong", reward_wrong)
+    return a * positive + b * negative
 
 
 def expected_missed_mass(p: ArrayLike, correct: ArrayLike, N: ArrayLike) -> Any:

@@ -315,7 +315,7 @@ def _worst(mu_pos: NDArray[Any], tau: NDArray[Any]) -> NDArray[Any]:
         N = N - step
         if np.all(np.abs(step) <= 1e-12 * N):
             break
-    _refuse_past_last(N, "the worst group size")
+    _refuse_past_last(N, tau, "the worst group size")
     low = np.maximum(np.floor(N), 2.0)
     better = log_tail_miss(low + 1, mu_pos, tau) > log_tail_miss(low, mu_pos, tau)
     return low + better
@@ -333,7 +333,7 @@ def _cover(mu_pos: NDArray[Any], tau: NDArray[Any], delta: NDArray[Any]) -> NDAr
 def _miss_reaches(tau: NDArray[Any], level: NDArray[Any]) -> NDArray[Any]:
     """A group size by which the probability of missing the subset is below `level`."""
     N = np.ceil(np.log(level) / np.log1p(-tau)) + 2
-    _refuse_past_last(N, "the covering group size")
+    _refuse_past_last(N, tau, "the covering group size")
     return N
 
 
@@ -350,6 +350,6 @@ def _first_true(holds: Any, low: NDArray[Any], high: NDArray[Any]) -> NDArray[An
     return high
 
 
-def _refuse_past_last(N: NDArray[Any], what: str) -> None:
-    if np.any(N > _LAST_N):
-        raise ValueError(f"tau is too small: {what} is past 2**53")
+def _refuse_past_last(N: NDArray[Any], tau: NDArray[Any], what: str) -> None:
+    enough = f"large enough for {what} to be at most 2**53"
+    check.every("tau", np.broadcast_to(tau, N.shape), N <= _LAST_N, enough)

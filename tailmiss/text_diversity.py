@@ -105,7 +105,7 @@ def self_bleu(
     0.0
     """
     max_n = check.whole_number("max_n", max_n)
-    check.within("epsilon", epsilon, 0.0, np.finfo(float).max)
+    epsilon = check.number("epsilon", epsilon, 0)
     sentences = _tokens(texts, tokenize)
     if len(sentences) < 2:
         return float("nan")
@@ -275,9 +275,12 @@ def group_diversity(
 def _tokens(texts: Texts, tokenize: Tokenizer) -> list[Sequence[Hashable]]:
     if isinstance(texts, str):
         raise ValueError("texts must be several texts; got one string")
-    if isinstance(texts, np.ndarray) and texts.dtype.kind in "iu":
-        if texts.ndim != 2:
-            raise ValueError(f"texts must be a 2-D array of token ids; got shape {texts.shape}")
+    if isinstance(texts, np.ndarray) and texts.dtype.kind in "biufc":
+        if texts.ndim != 2 or texts.dtype.kind not in "iu":
+            raise ValueError(
+                "texts must be a 2-D array of integer token ids;"
+                f" got shape {texts.shape} of {texts.dtype}"
+            )
         return [[token for token in row if token >= 0] for row in texts.tolist()]
     found: list[Sequence[Hashable]] = []
     for i, text in enumerate(texts):

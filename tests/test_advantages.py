@@ -126,7 +126,7 @@ def test_learning_rate_multiplier():
     ("call", "message"),
     [
         (lambda: advantage_table("ppo", 8), r"^rule must be one of 'reinforce', 'rloo', .*"),
-        (lambda: advantage_table("grpo", 0), r"^N must be whole, >= 1; got 0\.0$"),
+        (lambda: advantage_table("grpo", 0), r"^N must be whole, >= 1; got 0$"),
         (lambda: advantage_table("grpo", 8.5), r"^N must be whole, >= 1; got 8\.5$"),
         (lambda: advantage_table("grpo", [8]), r"^N must be one number; got shape \(1,\)$"),
         (lambda: advantage_table("rloo", 1), r"^N must be >= 2 for rule 'rloo'.*got 1$"),
@@ -152,7 +152,15 @@ def test_learning_rate_multiplier():
             r"^rule 'grpo' has no option 'k'; it has ddof, eps$",
         ),
         (lambda: advantage_table("pkpo", 8, k=9), r"^k must be <= N \(8\); got 9$"),
-        (lambda: advantage_table("passk", 8, k=0), r"^k must be whole, >= 1; got 0\.0$"),
+        (
+            lambda: advantage_table("pkpo", 8, leave_out="no"),
+            r"^leave_out must be one of False, True; got 'no'$",
+        ),
+        (
+            lambda: advantage_table("maxrl", 8, keep_all_wrong="no"),
+            r"^keep_all_wrong must be one of False, True; got 'no'$",
+        ),
+        (lambda: advantage_table("passk", 8, k=0), r"^k must be whole, >= 1; got 0$"),
         (lambda: weight_function("grpo", 8, 1.5), r"^p must be in \[0, 1\]; got 1\.5$"),
         (
             lambda: weight_function("grpo", 8, [0.5, float("nan")]),
@@ -160,7 +168,7 @@ def test_learning_rate_multiplier():
         ),
         (
             lambda: learning_rate_multiplier([0, -0.5]),
-            r"^gamma must be in .*; got -0\.5 at index 1$",
+            r"^gamma must be finite and >= 0; got -0\.5 at index 1$",
         ),
     ],
 )

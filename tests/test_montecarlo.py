@@ -98,10 +98,19 @@ def test_a_seed_repeats_and_streams_pool():
     ("call", "message"),
     [
         (lambda m, d: m.estimate_tail_miss_prob(8, 0.3, 0.4, **d), r"^tau must be <= mu_pos"),
-        (lambda m, d: m.estimate_miss_prob(0, 0.3, **d), r"^N must be whole, >= 1; got 0\.0$"),
+        (lambda m, d: m.estimate_miss_prob(0, 0.3, **d), r"^N must be whole, >= 1; got 0$"),
         (lambda m, d: m.estimate_miss_prob(2, 1.3, **d), r"^tau must be in \[0, 1\]; got 1\.3$"),
         (lambda m, d: m.estimate_miss_prob(2, 0.3, groups=-1, rng=0), r"^groups must be whole"),
         (lambda m, d: m.estimate_miss_prob(2, 0.3, groups=1.5, rng=0), r"^groups must be whole"),
+        (
+            lambda m, d: m.estimate_tail_miss_prob(8, [0.3, 0.4], 0.1, **d),
+            r"^mu_pos must be one number; got shape \(2,\)$",
+        ),
+        (lambda m, d: m.estimate_miss_prob(8, [0.3], **d), r"^tau must be one number; got shape"),
+        (
+            lambda m, d: m.estimate_miss_prob(8, 0.3, groups=9, rng="seed"),
+            r"^rng must be a whole number >= 0, .*; got 'seed'$",
+        ),
         (lambda m, d: m.estimate_missed_mass([1.0], [1, 0], 2, **d), r"^p and correct must"),
     ],
 )

@@ -208,10 +208,10 @@ def test_interval_is_reproducible_and_ordered(rng):
     [
         ((4, 5, 1), r"c must be <= n \(4.0\); got 5.0"),
         (([4, 4], [1, 6], 1), r"c must be <= n \(4.0\); got 6.0 at index 1"),
-        ((4, 1, 0), "k must be whole, >= 1; got 0.0"),
+        ((4, 1, 0), "k must be whole, >= 1; got 0"),
         ((4, 1, [1, 2.5]), "k must be whole, >= 1; got 2.5 at index 1"),
         ((4, [1, np.nan], 1), "c must be a number; got nan at index 1"),
-        ((-1, 0, 1), "n must be whole, >= 0; got -1.0"),
+        ((-1, 0, 1), "n must be whole, >= 0; got -1"),
         (("many", 0, 1), "n must be real numbers; got 'many'"),
         ((None, 0, 1), "n must be real numbers; got None"),
     ],

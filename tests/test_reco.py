@@ -224,7 +224,7 @@ def test_net_push_of_the_worked_example():
         (lambda: gradient_factor("variance", 0.5, 0.0), "p_old must be in"),
         (lambda: gradient_factor("variance", 0.5, 0.5, cap=0.5), "cap must be in"),
         (lambda: is_masked("importance", 0.5, 0.5, clip_low=-0.1), "clip_low must be in"),
-        (lambda: clip_points(0.5, -1), "bound must be in"),
+        (lambda: clip_points(0.5, -1), "bound must be finite and >= 0; got -1"),
         (lambda: net_push([0.1], [1.0]), "mean_logp must be in"),
         (lambda: net_push([-0.1], [1.0], cap=0.1), "cap must be in"),
         (lambda: net_push([-0.1, -0.2], [1.0]), r"must both be \(..., G\)"),
@@ -232,6 +232,8 @@ def test_net_push_of_the_worked_example():
         (lambda: expected_reco_mass_change([0.5, 0.5], [1, 0], 2, length=0.5), "length must be"),
         (lambda: expected_reco_mass_change([0.5, 0.5], [1, 0], 2, rule="x"), "rule must be one"),
         (lambda: expected_reco_mass_change([0.5, 0.4], [1, 0], 2), "p must"),
+        (lambda: expected_reco_mass_change([0.5, 0.5], [1, 0], 2, eta=np.nan), "eta must be"),
+        (lambda: expected_reco_mass_change([1.0], [1], 2, length=[1, 2]), "length must be one"),
         (lambda: estimate_reco_mass_change([0.5, 0.5], [1, 0], 2, groups=0), "groups must be"),
     ],
 )

@@ -178,7 +178,7 @@ def test_peak_and_covering_size_of_tiny_masses():
             r"^mu_pos must be in \[0, 1\]; got 1\.5 at ",
         ),
         (lambda: tail_miss_prob(8, 0.5, float("nan")), r"^tau must be a number; got nan$"),
-        (lambda: tail_miss_prob(0, 0.5, 0.1), r"^N must be whole, >= 1; got 0\.0$"),
+        (lambda: tail_miss_prob(0, 0.5, 0.1), r"^N must be whole, >= 1; got 0$"),
         (
             lambda: tail_miss_prob([8, 2.5], 0.5, 0.1),
             r"^N must be whole, >= 1; got 2\.5 at index 1$",
@@ -186,11 +186,22 @@ def test_peak_and_covering_size_of_tiny_masses():
         (lambda: tail_miss_prob("8", 0.5, 0.1), r"^N must be real numbers; got '8'$"),
         (lambda: log_tail_miss_prob(8, -0.1, 0.0), r"^mu_pos must be in \[0, 1\]; got -0\.1$"),
         (lambda: mixed_group_prob(8, 2), r"^mu_pos must be in \[0, 1\]; got 2\.0$"),
-        (lambda: miss_prob(-1, 0.5), r"^N must be whole, >= 1; got -1\.0$"),
+        (lambda: miss_prob(-1, 0.5), r"^N must be whole, >= 1; got -1$"),
         (lambda: worst_group_size(0.5, 0.5), r"^tau must be < mu_pos \(0\.5\); got 0\.5$"),
         (lambda: worst_group_size(1.0, 0.5), r"^mu_pos must be in \(0, 1\); got 1\.0$"),
         (lambda: covering_group_size(0.5, 0.1, 0), r"^delta must be in \(0, 1\); got 0\.0$"),
-        (lambda: covering_group_size(0.5, 1e-20, 0.1), r"^tau is too small: "),
+        (
+            lambda: covering_group_size(0.5, [0.1, 1e-20], 0.1),
+            r"^tau must be large enough for the covering .* 2\*\*53; got 1e-20 at index 1$",
+        ),
+        (
+            lambda: worst_group_size(1e-300, 1e-301),
+            r"^tau must be large enough for the worst .* 2\*\*53; got 1e-301$",
+        ),
+        (
+            lambda: miss_prob([8, 2**60], 0.5),
+            r"^N must be whole, >= 1 and <= .*; got 1152921504606846976 at index 1$",
+        ),
         (lambda: concentration_zone(0.5, 0.1, 1.0), r"^level must be in \(0, 1\); got 1\.0$"),
     ],
 )
