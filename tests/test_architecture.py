@@ -92,7 +92,7 @@ def under(name, *packages):
 
 
 def layer(name):
-    if name.startswith(("tailmiss.cli", "tailmiss._cli_", "tailmiss.report")):
+    if name.startswith(("tailmiss.cli", "tailmiss._cli_", "tailmiss.report", "tailmiss.__main__")):
         return "cli"
     for package in ("figures", "sims", "torch"):
         if under(name, f"tailmiss.{package}"):

@@ -27,6 +27,13 @@ def test_prob_prints_every_event():
     assert "past the worst group size 7" in done.stdout
 
 
+def test_the_package_runs_as_a_module(tmp_path):
+    asked = ("prob", "--N", "8", "--mu-pos", "0.5", "--tau", "0.01")
+    command = [sys.executable, "-m", "tailmiss", *asked]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, run(*asked).stdout)
+
+
 def test_plan_covers():
     done = run("plan", "--mu-pos", 0.3, "--rho", 0.05, "--delta", 0.01)
     assert done.returncode == 0
