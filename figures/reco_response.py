@@ -12,14 +12,14 @@ from tailmiss import expected_mass_change
 from tailmiss.reco_redistribution import estimate_reco_mass_change, expected_reco_mass_change
 
 from ._figure import PAGE
-from ._palette import BLACK, BLUE, DASHES, RED
+from ._palette import BLACK, BLUE, DASHES, MARKERS, RED
 
 CAPTION = """One GRPO step on 20 answers (one common correct 0.3, four rare correct 0.01 each, wrong
 ones 0.06 and 0.012), with the response weight G w = min(cap, p^(-1/L)). Left: expected push on a
 common correct answer's logit over that on a rare one's; GRPO's is 30. Middle: change of the
-unsampled-correct mass per correct mass gained. Right: expected net push sum of w A. Lines: exact.
-Markers: self-normalised weights, Monte Carlo with 95 % intervals. The shaded range, L >= 16, is
-where any real response lies: there the weight changes speed, not direction."""
+unsampled-correct mass per correct mass gained; dotted, GRPO's. Right: expected net push sum of w A.
+Lines: exact. Markers: self-normalised weights, Monte Carlo with 95 % intervals. The shaded range, L
+>= 16, is where any real response lies: there the weight changes speed, not direction."""
 SIZE = (PAGE, 2.7)
 PARAMS: dict[str, dict[str, Any]] = {
     "quick": {"N": [8, 32], "lengths": [1, 1.5, 2, 3, 4, 8, 16, 32, 64], "groups": 20_000},
@@ -60,7 +60,7 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
 
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
     left, middle, right = fig.subplots(1, 3)
-    for colour, N in zip((BLUE, RED), frame.N.unique(), strict=False):
+    for colour, marker, N in zip((BLUE, RED), MARKERS, frame.N.unique(), strict=False):
         own = frame[frame.N == N].set_index("weight")
         middle.axhline(own.loc["GRPO"].lost_per_gain, color=colour, lw=0.7, ls=":")
         for dash, name in zip(DASHES, CAPS, strict=False):
@@ -73,15 +73,15 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
         drawn = own.loc["self-normalised"]
         bars = [drawn.lost_per_gain - drawn.low, drawn.high - drawn.lost_per_gain]
         label = f"N = {N}, self-normalised"
-        middle.errorbar(drawn.length, drawn.lost_per_gain, bars, fmt="o", ms=3, color=colour,
-                        label=label)  # fmt: skip
-        right.plot(drawn.length, drawn.net_push, "o", ms=3, color=colour)
+        middle.errorbar(drawn.length, drawn.lost_per_gain, bars, fmt=marker, ms=3, color=colour,
+                        label=label, mfc="white")  # fmt: skip
+        right.plot(drawn.length, drawn.net_push, marker, ms=3, color=colour, mfc="white")
     left.axhline(frame.push_ratio.iloc[0], color=BLACK, lw=0.7, ls=":")
     for axes in (left, middle, right):
         axes.set_xscale("log", base=2)
         axes.set_xlabel("L, tokens averaged over")
         axes.axvspan(16, 64, color="#eeeeee", lw=0)
     left.set_title("push, common / rare")
-    middle.set_title("unsampled-correct lost / gain")
+    middle.set_title(r"$\Delta Q_{u,pos} \, / \, \Delta Q_{pos}$")
     right.set_title(r"net push $E \sum w_i A_i$")
     fig.legend(*middle.get_legend_handles_labels(), loc="outside upper center", ncols=3)

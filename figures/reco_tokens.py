@@ -119,12 +119,15 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
 
 
 def _frontier(frame: pd.DataFrame, axes: Axes) -> None:
-    for family, method, colour, _ in _series():
+    for family, method, colour, marker in _series():
         wide = frame[frame.method == method].pivot(
             index="updates", columns="measure", values="mean"
         )
         dash = "-" if method == family else "--"
-        axes.plot(wide.pass_at_1, wide.pass_at_64, color=colour, ls=dash, lw=1.1)
+        axes.plot(
+            wide.pass_at_1, wide.pass_at_64, color=colour, ls=dash, lw=1.1, marker=marker, ms=3,
+            markevery=[-1], mfc=colour if method == family else "white",
+        )  # fmt: skip
     axes.set(xlabel="pass@1", title="pass@64 vs pass@1")
 
 
