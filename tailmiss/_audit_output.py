@@ -21,6 +21,7 @@ def as_dict(audit: Audit) -> dict[str, Any]:
         "scored": audit.scored,
         "correct": audit.correct,
         "rollouts_per_group": dict(zip(("smallest", "median", "largest"), audit.n, strict=True)),
+        "group_size": audit.group_size,
         "success_rate": audit.success_rate,
         "pass_at_k": _rows(audit.pass_at_k, "value"),
         "pass_hat_k": _rows(audit.pass_hat_k, "value"),
@@ -57,8 +58,8 @@ def as_dict(audit: Audit) -> dict[str, Any]:
             "learning_rate": {f"{g:g}": v for g, v in gradient.learning_rate.items()},
             "learning_rate_uniform": {f"{g:g}": v for g, v in gradient.uniform.items()},
         }
-    if audit.by_step:
-        result["by_step"] = {step: as_dict(part) for step, part in audit.by_step.items()}
+    steps = {step: as_dict(part) for step, part in audit.by_step.items()}
+    result["by_step"] = steps or None
     clean = _clean(result)
     assert isinstance(clean, dict)
     return clean
@@ -108,12 +109,10 @@ def as_frame(audit: Audit) -> Any:
 def as_sentences(audit: Audit) -> list[str]:
     """The findings, the group size first."""
     lines = []
-    if audit.regime and audit.regime.group_size in audit.mixed_share:
-        lines += _about_group_size(audit)
-    elif audit.regime:
+    if audit.group_size == 1:
         lines.append("Group size 1: no group can be mixed, so none carries a signal.")
     else:
-        lines.append("Nothing is said of the group size: no population could be fitted.")
+        lines += _about_group_size(audit)
     ks = [k for k, row in audit.pass_at_k.items() if row.prompts]
     ends = sorted({*ks[:1], *ks[-1:]})
     shown = ", ".join(f"pass@{k} {_with_interval(audit.pass_at_k[k])}" for k in ends)
@@ -142,22 +141,26 @@ def _with_interval(row: Row) -> str:
 
 
 def _about_group_size(audit: Audit) -> list[str]:
-    where = audit.regime
-    assert where is not None
-    row = audit.mixed_share[where.group_size]
+    where, row = audit.regime, audit.mixed_share[audit.group_size]
+    if not row.prompts and audit.population is None:
+        return [f"Group size {audit.group_size}: no prompt has so many rollouts."]
     share = row.value if row.prompts else row.fitted
     how = "" if row.prompts else " (from the fitted population)"
     lines = [
-        f"Group size {where.group_size}: {share:.1%} of groups are mixed and carry a"
+        f"Group size {audit.group_size}: {share:.1%} of groups are mixed and carry a"
         f" signal{how}; the mean success rate alone would suggest {row.naive:.1%}."
     ]
-    meaning = {
-        "inactive": "most groups carry no signal yet",
-        "concentration zone": "groups are active and tend to miss rare correct answers",
-        "covering": "groups are large enough to hold rare correct answers",
+    if where is None:
+        return [*lines, "Nothing is said of other sizes: no population could be fitted."]
+    place = {
+        "inactive": "inactive region: most groups carry no signal yet",
+        "concentration zone": (
+            "concentration zone: groups are active and tend to miss rare correct answers"
+        ),
+        "covering": "covering region: groups are large enough to hold rare correct answers",
     }[where.place]
     lines.append(
-        f"It lies in the {where.place} region: {meaning}. For correct answers that are"
+        f"It lies in the {place}. For correct answers that are"
         f" {where.rho:.0%} of the correct mass, {where.tail_miss:.1%} of groups are mixed and miss"
         f" them; the worst size is N = {where.worst} ({where.peak:.1%})."
     )

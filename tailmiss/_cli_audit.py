@@ -172,9 +172,8 @@ def _text(result: Audit) -> list[str]:
     for rho, rows in result.tail_miss.items():
         lines += _table(f"tail miss, rho = {rho:g}", "N", rows)
     for name, part in result.by_step.items():
-        size = part.regime.group_size if part.regime else max(part.mixed_share, default=0)
-        row = part.mixed_share.get(size)
-        mixed = f", mixed at N = {size}: {_number(row.value)}" if row else ""
+        row = part.mixed_share.get(part.group_size)
+        mixed = f", mixed at N = {part.group_size}: {_number(row.value)}" if row else ""
         lines.append(f"step {name}: success {part.success_rate:.4f}{mixed}")
     return lines + [f"warning: {warning}" for warning in result.warnings]
 

@@ -67,6 +67,9 @@ def read_curve(path: str, *, percent: bool | None = None) -> PrintedCurve:
             raise ReadError(path, f"k = {ks[-1]} stands twice", place)
     if percent is None:
         percent = max(values) > 1 or any("%" in str(row[column_v]) for _, row in rows)
+        if not percent and decimals == 0:
+            what = "0 and 1 may be percent or fractions; say which with --percent or --fractions"
+            raise ReadError(path, what)
     scale = 100 if percent else 1
     for (number, _), value in zip(rows, values, strict=True):
         if not 0 <= value <= scale:

@@ -54,6 +54,8 @@ class Audit:
         successes.
     n : tuple of (smallest, median, largest)
         Scored rollouts of a group.
+    group_size : int
+        The group size in use.
     success_rate : float
         correct / scored.
     pass_at_k, pass_hat_k, mixed_share : dict of int to Row
@@ -80,6 +82,7 @@ class Audit:
     scored: int
     correct: int
     n: tuple[int, float, int]
+    group_size: int
     success_rate: float
     pass_at_k: dict[int, Row]
     pass_hat_k: dict[int, Row]
@@ -187,11 +190,15 @@ def audit(
     if rollouts.step is None:
         return whole
     steps = list(dict.fromkeys(rollouts.step.tolist()))
+    scored = list(dict.fromkeys(rollouts.step[rollouts.n > 0].tolist()))
     parts = {
         str(step): _audit(rollouts.select(np.flatnonzero(rollouts.step == step)), options)
-        for step in steps
+        for step in scored
     }
-    return Audit(**{**whole.__dict__, "by_step": parts})
+    warnings = whole.warnings
+    if missing := [str(step) for step in steps if str(step) not in parts]:
+        warnings += (f"no rollout is scored at step {', '.join(missing)}",)
+    return Audit(**{**whole.__dict__, "by_step": parts, "warnings": warnings})
 
 
 def _audit(rollouts: Rollouts, options: Mapping[str, Any], *, intervals: bool = False) -> Audit:
@@ -241,6 +248,7 @@ def _audit(rollouts: Rollouts, options: Mapping[str, Any], *, intervals: bool = 
         scored=int(n.sum()),
         correct=int(c.sum()),
         n=ends,
+        group_size=use,
         success_rate=rate,
         pass_at_k=passes,
         pass_hat_k=rows(pass_hat_k, [x for x in ks if x <= largest], "pass_hat_k"),
@@ -266,7 +274,8 @@ def _population(n: Array, c: Array, warnings: list[str]) -> PromptPopulation | N
 
 
 def _group_size(rollouts: Rollouts, given: int | None) -> int:
-    sizes, counts = np.unique(rollouts.n + rollouts.unscored, return_counts=True)
+    drawn = rollouts.n + rollouts.unscored
+    sizes, counts = np.unique(drawn[drawn > 0], return_counts=True)
     return given or int(sizes[np.argmax(counts)])
 
 

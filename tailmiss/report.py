@@ -120,8 +120,8 @@ def _mixed(audit: Audit, axes: Any) -> None:
     _band(axes, rows, "fitted_low", "fitted_high", RED)
     axes.plot(*_series(rows.items(), "fitted"), "--", color=RED, label="fitted population")
     axes.plot(*_series(rows.items(), "value"), "o-", color=BLUE, ms=4, label="from the rollouts")
+    axes.axvline(audit.group_size, color="black", linewidth=0.8)
     if audit.regime:
-        axes.axvline(audit.regime.group_size, color="black", linewidth=0.8)
         axes.axvspan(
             audit.regime.first, min(audit.regime.last, max(rows)), color="#f3efe2", zorder=0
         )

@@ -105,9 +105,20 @@ def test_k_beyond_every_prompt_rests_on_nothing():
 
 def test_sentences_of_small_audits():
     none = audit(([2], [0]), k=[5], N=[2]).summary()
-    assert none[1] == "0 of 2 scored rollouts succeed (0.0%); no prompt has k rollouts."
+    assert none[2] == "0 of 2 scored rollouts succeed (0.0%); no prompt has k rollouts."
+    large = audit(([4, 4], [4, 4]), group_size=8).summary()
+    assert large[0] == "Group size 8: no prompt has so many rollouts."
     singles = audit(([1, 1, 1, 4, 4], [0, 1, 1, 1, 2]), k=[1], N=[2], **FEW).summary()
     assert singles[0].startswith("Group size 1: no group can be mixed")
+
+
+def test_what_was_not_scored_does_not_stop_the_rest(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("step,prompt,reward\n1,a,1\n1,a,0\n2,a,\n2,a,\n")
+    got = audit(read_rollouts(path), k=[1], N=[2], **FEW)
+    assert list(got.by_step) == ["1"]
+    assert "no rollout is scored at step 2" in got.warnings
+    assert audit(([0, 0, 8], [0, 0, 2]), k=[1], N=[2], **FEW).group_size == 8
 
 
 def test_nothing_succeeded_is_no_proof():
@@ -116,7 +127,9 @@ def test_nothing_succeeded_is_no_proof():
     assert got.regime is None
     assert got.mixed_share[8].value == 0
     assert any("not proof; the pooled rate may be up to 0.0018" in w for w in got.warnings)
-    assert got.summary()[0].startswith("Nothing is said of the group size")
+    assert got.summary()[0].startswith("Group size 10: 0.0% of groups are mixed")
+    assert got.summary()[1].startswith("Nothing is said of other sizes")
+    assert got.to_dict()["by_step"] is None
 
 
 def test_identical_completions_are_said():

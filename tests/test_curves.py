@@ -153,6 +153,7 @@ def test_scale_and_rounding_are_read_from_the_print(tmp_path):
         ("k,value\n1,nan\n", "line 2: 'value' is no number"),
         ("k,value\n1.5,3\n", "line 2: 'k' must be a whole number"),
         ("k,value\n1,3\n1,4\n", "line 3: k = 1 stands twice"),
+        ("k,value\n1,0\n2,1\n", "say which with --percent or --fractions"),
         ("k,value\n1,130\n", "line 2: 130 is outside"),
         ("a,b\n1,3\n", "line 1: no column 'k'"),
         ('{"k": 1}', "a table of k and value is needed"),
