@@ -224,7 +224,8 @@ def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"not JSON, or cut short: {error.msg} at column {error.colno}"
     if isinstance(error, UnicodeDecodeError):
-        return f"not UTF-8: byte 0x{error.object[error.start]:02x} at {error.start}"
+        byte = error.object[error.start]
+        return f"not UTF-8: byte 0x{byte:02x} at {error.start}; save the file as UTF-8"
     if isinstance(error, RecursionError):
         return "nested too deeply"
     return str(error)

@@ -48,6 +48,8 @@ def assemble(
         notes.append("a list of test outcomes is a success where all of them are above 0")
     if steps is None and len(table.names) > 1 and not table.names[0][1].member:
         notes.append(f"{len(table.names)} files read as one: rollouts of equal prompts are pooled")
+    if step_name is None and wanted["step"] is None:
+        notes += roles.pooled_epochs(table, keys, kept)
     group, prompts, step_of = _groups(keys, steps)
     scored = ~np.isnan(reward)
     hit = scored & (reward >= threshold)
@@ -226,6 +228,11 @@ def _as_counts(
             raise ValueError(f"{table.place(row)}: {name!r} must be a whole number; got {value!r}")
         numbers.append(values)
     total, hits = numbers
+    if not asked and rank(chosen[1], FLAGS) is not None and hits.max() <= 1 < total.min():
+        raise ValueError(
+            f"{chosen[1]!r} is 0 or 1 beside {chosen[0]!r}: successes of many rollouts (--n"
+            f" {chosen[0]} --c {chosen[1]}) or the flag of one (--reward {chosen[1]})?"
+        )
     if str(keys[-1]).strip().lower() in ("total", "sum", "all", "overall") and all(
         values[-1] == values[:-1].sum() for values in numbers
     ):

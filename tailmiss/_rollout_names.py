@@ -28,6 +28,7 @@ ANSWERS = (
     "pred", "prediction", "predicted", "extracted", "answer",
 )  # fmt: skip
 STEPS = ("step", "global_step", "training_step", "train_step", "policy_version")
+EPOCHS = ("epoch",)
 COMPLETIONS = (
     "completion", "output", "response", "generation", "raw_generation", "full_model_response",
     "output_list", "code", "code_list", "solution", "text",
@@ -112,7 +113,7 @@ def prompt_rank(name: str) -> int | None:
 
 def is_role(name: str) -> bool:
     """Whether a field name says what the field is."""
-    others = (ANSWERS, STEPS, COMPLETIONS, TOTALS, SUCCESSES, HARNESS)
+    others = (ANSWERS, STEPS, EPOCHS, COMPLETIONS, TOTALS, SUCCESSES, HARNESS)
     return (
         reward_rank(name) is not None
         or prompt_rank(name) is not None

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ._rollout_names import (
     ANSWERS,
+    EPOCHS,
     MEMBER,
     METRICS,
     PROMPT_IDS,
@@ -306,6 +307,16 @@ def choose_step(table: Table, wanted: str | None) -> str | None:
         return None if wanted == "none" else find(table, "step", wanted)
     fits = sorted((r, n) for n in table.columns if (r := rank(n, STEPS)) is not None)
     return fits[0][1] if fits and fits[0][1].count(".") == 0 else None
+
+
+def pooled_epochs(table: Table, keys: list[Any], kept: NDArray[Any]) -> list[str]:
+    """Warn where epochs hold several rollouts of a prompt: of one alone it numbers the rollouts."""
+    for name in [n for n in table.columns if rank(n, EPOCHS) is not None]:
+        epochs = [label(table.columns[name][i]) for i in kept]
+        pairs = set(zip(keys, epochs, strict=True))
+        if len(set(epochs)) > 1 and len(set(keys)) < len(pairs) < len(keys):
+            return [f"rollouts of {len(set(epochs))} epochs are pooled; --step {name} parts them"]
+    return []
 
 
 def choose_answer(table: Table, wanted: str | None) -> str | None:

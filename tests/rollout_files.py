@@ -300,6 +300,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
     "partial credit": ("s.json", '{"q1": [0.5, 0, 1]}', "0 (1x), 0.5 (1x), 1 (1x)"),
     "bare rewards": ("s.json", '{"reward": [1, 0, 0]}', "nothing tells prompts apart"),
     "two counts": ("s.csv", "prompt,n,num_correct,num_passed\na,8,3,5\n", "choose with --c"),
+    "counts or flags": ("s.csv", "prompt,n,correct\na,8,1\nb,8,0\n", "or the flag of one"),
     "counts below 0": ("s.csv", "prompt,n,c\na,8,-1\n", "line 2: 'c' must be a whole number"),
     "counts of counts": ("s.csv", "n,c,prompts\n8,0,10\n8,1,3\n", "how many share the counts"),
     "counts without a name": ("s.csv", "prompt,n,c\na,8,1\n,8,2\n", "line 3: no prompt"),

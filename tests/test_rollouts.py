@@ -105,6 +105,9 @@ def test_options_answer_the_refusals(write):
     assert (both.c.tolist(), both.columns["reward"]) == ([2], "format_reward,len_reward")
     counts = write("c.csv", REFUSED["two counts"][1])
     assert read_rollouts(counts, c="num_passed").c.tolist() == [5]
+    flags = write("f.csv", REFUSED["counts or flags"][1])
+    assert read_rollouts(flags, reward="correct").n.tolist() == [1, 1]
+    assert read_rollouts(flags, n="n", c="correct").n.tolist() == [8, 8]
     texts = write("d.csv", REFUSED["ids with many texts"][1])
     assert read_rollouts(texts, prompt="task_id").n.tolist() == [2]
     assert read_rollouts(texts, prompt="prompt").n.tolist() == [1, 1]
@@ -130,6 +133,16 @@ def test_equal_texts_under_several_ids_are_told(write):
     assert (got.n.tolist(), len(got.warnings)) == ([4], 1)
     assert "2 values of 'id' hold 1 of 'prompt'" in got.warnings[0]
     assert read_rollouts(path, prompt="id").n.tolist() == [2, 2]
+
+
+def test_epochs_are_told_apart_from_numbers_of_rollouts(write):
+    numbered = [{"id": "a", "epoch": e, "reward": e % 2} for e in range(4)]
+    assert read_rollouts(write("a.jsonl", lines(numbered))).warnings == ()
+    path = write("b.jsonl", lines(numbered + numbered))
+    assert read_rollouts(path).warnings == (
+        "rollouts of 4 epochs are pooled; --step epoch parts them",
+    )
+    assert read_rollouts(path, step="epoch").n.tolist() == [2] * 4
 
 
 def test_files_are_called_by_what_they_hold(write, monkeypatch):
