@@ -211,12 +211,12 @@ def _per_rollout(
     dtype, options = _dtype(success), options or {}
     slots, size = _groups.label(group_ids, success)
     if len(slots) >= MANY and rule == "focal" and scored is None and _groups.readable(success):
-        from ._many import focal_weights_of_slots
+        from . import _many
 
         wide = torch.promote_types(dtype, torch.float32)
-        weights = focal_weights_of_slots(success, slots, size, float(gamma), wide)
+        weights = _many.focal_weights(success, slots, size, float(gamma), wide)
         if weights is not None:
-            return weights.index_select(0, slots).to(dtype)
+            return weights.to(dtype)
     correct, scored, invalid = _groups.flags(success, scored)
     n, k = _groups.counts(correct, scored, slots, size)
     values = _tables.values(rule, n, k, gamma, options, limit, dtype)
