@@ -262,6 +262,24 @@ def test_token_ratio_acts_from_the_second_update_on(mode):
     assert not any("clip_ratio" in name for name in second), "TRL clips nothing here"
 
 
+class PerToken(WeighedGRPO):
+    """A subclass that spreads the advantages over tokens, as TRL's loss allows."""
+
+    def _generate_and_score_completions(self, inputs):
+        output = super()._generate_and_score_completions(inputs)
+        mask = output["completion_mask"]
+        output["advantages"] = output["advantages"].unsqueeze(-1) * mask
+        return output
+
+
+def test_token_ratio_takes_advantages_per_token():
+    settings = {"num_iterations": 2, "max_steps": 2}
+    config = TailMissConfig(gamma=0.5, token_ratio="ppo")
+    ours = run(PerToken, tailmiss=config, **settings)
+    theirs = run(WeighedGRPO, tailmiss=config, **settings)
+    assert_same_run(ours, theirs)
+
+
 def test_cispo_bounds_the_variance_ratio_at_epsilon_high_itself():
     """ScaleRL's eps_max, as TRL reads it: 1.05 is 1 + 0.05, not 1 + 1.05."""
     settings = {"num_iterations": 2, "max_steps": 2, "max_grad_norm": 1e9}

@@ -299,7 +299,9 @@ class TailMissMixin:
         found = super()._get_per_token_logps_and_entropies(*args, **kwargs)  # type: ignore[misc]
         if self._ratio_inputs is not None:
             inputs, logps = self._ratio_inputs, found[0]
-            A, high = inputs["advantages"].unsqueeze(-1), self.epsilon_high
+            A, high = inputs["advantages"], self.epsilon_high
+            if A.dim() == 1:  # a subclass may have made them one per token, as TRL allows
+                A = A.unsqueeze(-1)
             if self.args.loss_type == "cispo":  # the bound itself, not its distance from 1
                 high = max(high - 1, 0)
             coefficients = token_coefficients(
