@@ -292,6 +292,7 @@ def test_bad_configurations_are_refused(changes, message):
         TrainConfig(**changes)
 
 
+@pytest.mark.filterwarnings("ignore:`gradient_checkpointing`:FutureWarning")  # TRL's own default
 @pytest.mark.parametrize("loss_type", ["grpo", "dapo", "cispo"])
 def test_the_launch_file_for_trl_has_the_printed_values(loss_type):
     settings = published("hyperparameters")
