@@ -171,9 +171,9 @@ class MazeConfig:
         }.items():  # fmt: skip
             check.whole_number(name, getattr(self, name), low)
         for name in ("learning_rate", "weight_decay", "clip_norm", "warm_start_learning_rate"):
-            check.within(name, getattr(self, name), 0.0, np.finfo(float).max)
+            check.number(name, getattr(self, name), 0)
         check.mass("warm_start_pass_at_1", self.warm_start_pass_at_1)
-        check.within("weight_cap", self.weight_cap, 1.0, np.finfo(float).max)
+        check.number("weight_cap", self.weight_cap, 1)
         advantage_table(self.rule, self.group_size, gamma=self.gamma, **self.rule_options)
 
     @property

@@ -111,13 +111,13 @@ class CategoricalConfig:
         if n_correct >= n:
             raise ValueError(f"n_correct must be < n_actions ({n}); got {n_correct}")
         if self.logits is not None:
-            logits = _finite("logits", self.logits).copy()
+            logits = check.finite("logits", self.logits).copy()
             if logits.shape != (n,):
                 raise ValueError(f"logits must have shape ({n},); got {logits.shape}")
             return logits
-        logits = np.full(n, float(_finite("incorrect_logit", self.incorrect_logit)))
-        logits[:n_correct] = _finite("correct_logit", self.correct_logit)
-        logits[0] = _finite("anchor_logit", self.anchor_logit)
+        logits = np.full(n, check.number("incorrect_logit", self.incorrect_logit))
+        logits[:n_correct] = check.number("correct_logit", self.correct_logit)
+        logits[0] = check.number("anchor_logit", self.anchor_logit)
         return logits
 
 
@@ -255,26 +255,20 @@ def simulate_categorical(config: CategoricalConfig, *, rng: _rng.RNG) -> Categor
 
 
 def _rates(config: CategoricalConfig) -> tuple[float, ...]:
-    limit = np.finfo(float).max
-    below_one = np.nextafter(1.0, 0.0)
-    ranges = {
-        "learning_rate": (0.0, limit),
-        "beta1": (0.0, below_one),
-        "beta2": (0.0, below_one),
-        "eps": (np.finfo(float).tiny, limit),
-        "weight_decay": (0.0, limit),
-        "entropy_bonus": (0.0, limit),
-        "kl": (0.0, limit),
+    lowest = {
+        "learning_rate": 0.0,
+        "beta1": 0.0,
+        "beta2": 0.0,
+        "eps": np.finfo(float).tiny,
+        "weight_decay": 0.0,
+        "entropy_bonus": 0.0,
+        "kl": 0.0,
     }
-    return tuple(
-        float(check.within(name, getattr(config, name), low, high))
-        for name, (low, high) in ranges.items()
-    )
-
-
-def _finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    limit = np.finfo(float).max
-    return check.within(name, value, -limit, limit)
+    rates = {name: check.number(name, getattr(config, name), low) for name, low in lowest.items()}
+    for name in ("beta1", "beta2"):
+        if rates[name] >= 1:
+            raise ValueError(f"{name} must be below 1; got {rates[name]}")
+    return tuple(rates.values())
 
 
 def _centred(correct: NDArray[np.float64], wrong: NDArray[np.float64]) -> bool:

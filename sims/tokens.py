@@ -140,7 +140,7 @@ class TokenConfig:
         }.items():  # fmt: skip
             check.whole_number(name, getattr(self, name), low)
         for name in ("zipf", "learning_rate"):
-            check.within(name, getattr(self, name), 0.0, np.finfo(float).max)
+            check.number(name, getattr(self, name), 0)
         for name in ("clip_low", "clip_high"):
             check.within(name, getattr(self, name), 0.0, np.inf)
         for name in ("response_weight", "self_normalize"):
@@ -158,7 +158,8 @@ class TokenConfig:
                     f"context must leave at most {LARGEST_SOFTMAX_TABLE:.0e} entries a position;"
                     f" got {self.context} tokens of {self.vocabulary}"
                 )
-        check.within("entropy_quantile", self.entropy_quantile, 0.0, np.nextafter(1.0, 0.0))
+        if check.share("entropy_quantile", self.entropy_quantile) == 1:
+            raise ValueError("entropy_quantile must be below 1, to leave some tokens; got 1.0")
         if self.prompts % self.prompts_per_policy:
             raise ValueError(
                 f"prompts ({self.prompts}) must be a multiple of prompts_per_policy"
