@@ -89,6 +89,14 @@ def test_slime_leaves_unscored_samples_out():
     np.testing.assert_allclose(rewards, [0.25, -0.25, 0, 0])
 
 
+def test_slime_finds_the_scored_sample_of_a_rollout():
+    samples = [sample(None, 0, "a"), sample(1, 0, "a"), sample(0, 0, "b"), sample(0, 0, "c")]
+    args = SimpleNamespace(focal_gamma=1.0, grpo_std_normalization=False)
+    _, rewards = slime.focal_rewards(args, samples)
+    np.testing.assert_allclose(rewards, [0, 4 / 9, -2 / 9, -2 / 9], atol=1e-12)
+    assert slime.focal_rewards(args, []) == ([], [])
+
+
 def test_slime_needs_a_threshold_for_shaped_rewards():
     with pytest.raises(ValueError, match=r"focal_threshold is missing: rollout 1 has reward -0\.5"):
         slime.focal_rewards(SimpleNamespace(), [sample(1, 0), sample(-0.5, 0)])
@@ -291,6 +299,10 @@ def test_areal_weighs_neighbours():
     assert found["advantages"][:, 0].tolist() == [0.5, 0.5, 1, 1]
     with pytest.raises(ValueError, match="3 rewards are not whole groups of 2"):
         Actor()._compute_advantages({"rewards": torch.tensor([1.0, 0, 0])})
+    for unknown in (None, SimpleNamespace(group_size=1)):  # AReaL's own settings without groups
+        Plain.config = SimpleNamespace(reward_norm=unknown)
+        with pytest.raises(ValueError, match="group_size must be the rollouts per prompt"):
+            Actor()._compute_advantages({"rewards": torch.tensor([1.0, 0])})
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -31,7 +31,9 @@ class FocalMixin:
 
     def _compute_advantages(self, data: dict[str, Any]) -> dict[str, Any]:
         rewards = data["rewards"].clone()
-        size = self.group_size or self.config.reward_norm.group_size
+        size = self.group_size or getattr(self.config.reward_norm, "group_size", None) or 1
+        if size < 2:
+            raise ValueError(f"group_size must be the rollouts per prompt, at least 2; got {size}")
         if len(rewards) % size:
             raise ValueError(f"{len(rewards)} rewards are not whole groups of {size}")
         data = super()._compute_advantages(data)  # type: ignore[misc]

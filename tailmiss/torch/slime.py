@@ -29,28 +29,31 @@ def focal_rewards(args: Any, samples: list[Any]) -> tuple[list[Any], list[float]
     raw = [sample.get_reward_value(args) for sample in samples]
     values = torch.tensor([torch.nan if r is None else r for r in raw], dtype=torch.float64)
     groups = [sample.group_index for sample in samples]
-    first = _first_of_each_rollout(samples, groups)
+    first = _first_of_each_rollout(samples, ~values.isnan())
     flags = successes(values, getattr(args, "focal_threshold", None), "focal_threshold")
     gamma = getattr(args, "focal_gamma", 0.5)
-    weights = focal_weights(flags, groups, gamma, scored=first & ~values.isnan())
+    weights = focal_weights(flags, groups, gamma, scored=first)
     rewards = torch.zeros_like(values)
     for group in set(groups):
         rows = torch.tensor([g == group for g in groups])
-        counted = values[rows & first & ~values.isnan()]
+        counted = values[rows & first]
         if len(counted) and counted.max() > counted.min():  # a std of equal rewards is rounding
             scale = counted.std() + 1e-6 if getattr(args, "grpo_std_normalization", True) else 1.0
             rewards[rows] = (values[rows] - counted.mean()) / scale
     return raw, (rewards * weights).nan_to_num(nan=0.0).tolist()
 
 
-def _first_of_each_rollout(samples: list[Any], groups: list[Any]) -> Tensor:
+def _first_of_each_rollout(samples: list[Any], scored: Tensor) -> Tensor:
+    """The first scored sample of each rollout."""
     seen: set[Any] = set()
-    first = []
-    for sample, group in zip(samples, groups, strict=True):
+    first = scored.clone()
+    for row, sample in enumerate(samples):
         rollout = getattr(sample, "rollout_id", None)
-        first.append(rollout is None or (group, rollout) not in seen)
-        seen.add((group, rollout))
-    return torch.tensor(first)
+        if first[row] and rollout is not None:
+            key = (sample.group_index, rollout)
+            first[row] = key not in seen
+            seen.add(key)
+    return first
 
 
 def reco_advantages(args: Any, rollout_data: dict[str, Any]) -> None:
