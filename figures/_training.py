@@ -26,7 +26,7 @@ LABELS = {
 }
 CONFIDENCE = 0.95
 FEWEST = 3
-"""Seeds below which no interval is given: that of two is thirteen standard errors wide."""
+"""Seeds below which a cell is not compared: an interval of two is 25 standard errors wide."""
 
 
 def curves() -> pd.DataFrame:
@@ -48,9 +48,9 @@ def config(cell: str) -> dict[str, Any]:
 
 
 def finished(wanted: Sequence[str]) -> list[str]:
-    """The cells among `wanted` that have results, in the given order."""
+    """The cells among `wanted` that have enough seeds to be compared, in the given order."""
     done = made()["parameters"]["finished"]
-    return [cell for cell in wanted if cell in done]
+    return [cell for cell in wanted if cell in done and len(done[cell]["seeds"]) >= FEWEST]
 
 
 def where(frame: pd.DataFrame, column: str, value: float) -> pd.DataFrame:
