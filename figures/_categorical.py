@@ -41,9 +41,10 @@ def over_seeds(runs: pd.DataFrame, by: list[str], columns: list[str]) -> pd.Data
     return table.reset_index()
 
 
-def bars(frame: pd.DataFrame, name: str) -> np.ndarray:
-    """Lengths of the error bars below and above, for Axes.errorbar."""
-    below, above = frame[name] - frame[f"{name}_low"], frame[f"{name}_high"] - frame[name]
+def bars(frame: pd.DataFrame, name: str, *, top: float = np.inf) -> np.ndarray:
+    """Lengths of the error bars below and above, for Axes.errorbar; cut at a largest value."""
+    below = frame[name] - frame[f"{name}_low"]
+    above = frame[f"{name}_high"].clip(upper=top) - frame[name]
     return np.nan_to_num(np.array([below, above]))
 
 

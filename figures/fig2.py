@@ -20,7 +20,8 @@ rate 0.01; the paper names neither surrogate nor optimizer). (a) Success rate Q_
 correct mass M_ret against the update, for four group sizes N. (c) Both at the last update against
 N; shaded: M_ret below one half at gamma = 0; dotted: tail-miss probability of a non-anchor correct
 action under the initial policy (Lemma 3.1). Filled, solid: gamma = 0; hollow, dashed: gamma = 1.
-Means over seeds, 95 % t intervals; open diamond: the paper's M_ret of about 1 at N = 131,072."""
+Means over seeds, 95 % t intervals cut at 1; open diamond: the paper's M_ret of about 1 at
+N = 131,072."""
 SIZE = (PAGE, 2.75)
 PARAMS: dict[str, dict[str, Any]] = {
     "quick": {
@@ -86,8 +87,9 @@ def _curves(axes: Axes, curves: pd.DataFrame, name: str) -> None:
         marks = curve[curve.step % 200 == 0]
         axes.plot(curve.step, curve[name], color=colour, ls="-" if gamma == 0 else "--", lw=0.9)
         axes.errorbar(
-            marks.step, marks[name], bars(marks, name), color=colour, marker=marker, ls="none",
-            markersize=3, elinewidth=0.8, markerfacecolor=None if gamma == 0 else "white",
+            marks.step, marks[name], bars(marks, name, top=1), color=colour, marker=marker,
+            ls="none", markersize=3, elinewidth=0.8,
+            markerfacecolor=None if gamma == 0 else "white",
             label=f"N = {N:,}" if gamma == 0 else None,
         )  # fmt: skip
 
@@ -109,8 +111,8 @@ def _end_points(c: Axes, ends: pd.DataFrame) -> Axes:
             (c, "q_pos", BLUE, "o", "$Q_{pos}$"), (right, "retained_mass", RED, "s", "$M_{ret}$")
         ):  # fmt: skip
             axes.errorbar(
-                part.N, part[name], bars(part, name), color=colour, marker=marker, ls=dash, lw=0.9,
-                markersize=3.2, markerfacecolor=fill, elinewidth=0.8,
+                part.N, part[name], bars(part, name, top=1), color=colour, marker=marker, ls=dash,
+                lw=0.9, markersize=3.2, markerfacecolor=fill, elinewidth=0.8,
                 label=rf"{label}, $\gamma$ = {gamma}",
             )  # fmt: skip
     right.plot(plain.N, plain.tail_miss, ":", color=BLACK, label="tail miss")

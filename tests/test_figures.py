@@ -9,6 +9,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from tailmiss.figures import REGISTRY, _figure
+from tailmiss.figures._categorical import bars
 
 FAST = [m for m in REGISTRY if "store" not in m.PARAMS["quick"]]
 NAMES = [_figure.figure_id(m) for m in FAST]
@@ -27,6 +28,12 @@ def test_a_figure_module_is_complete(module):
 @pytest.mark.parametrize("module", FAST, ids=NAMES)
 def test_quick_table_equals_its_reference(module, tmp_path):
     assert _figure.check(module, full=False, seed=0, store=tmp_path) == []
+
+
+def test_bars_are_cut_at_the_largest_value():
+    frame = pd.DataFrame({"x": [0.5, 0.75], "x_low": [0.25, 0.5], "x_high": [0.75, 1.25]})
+    assert bars(frame, "x").tolist() == [[0.25, 0.25], [0.25, 0.5]]
+    assert bars(frame, "x", top=1).tolist() == [[0.25, 0.25], [0.25, 0.25]]
 
 
 def test_build_repeats_byte_for_byte(tmp_path):
