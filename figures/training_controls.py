@@ -27,7 +27,8 @@ from ._training import (
 CAPTION = """Table 3's question, and ReCo's ablation, with an 84,000-parameter Qwen2 at N = 8:
 change against plain GRPO of the same seed on training prompts, after 300 steps (filled) and at
 the training pass@1 that both reach (open). "other rollouts" repeats plain GRPO with other random
-numbers: the noise floor. Bars: 95 % t intervals of the paired differences."""
+numbers: the noise floor. Bars: 95 % t intervals of the paired differences. Configurations with
+fewer than three seeds are left out."""
 SIZE = (PAGE, 4.2)
 PARAMS = MEASURED
 CELLS = (

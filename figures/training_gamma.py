@@ -27,7 +27,8 @@ from ._training import (
 CAPTION = """Table 6's question with an 84,000-parameter Qwen2, N = 8: the change that gamma makes
 against gamma = 0 of the same seed and loss, on training prompts, after 300 steps and at the
 training pass@1 that all gammas of a seed reach. Bars: 95 % t intervals of the paired differences.
-Open diamonds: the paper's differences for its three models."""
+Open diamonds: the paper's differences for its three models. Configurations with fewer than three
+seeds are left out."""
 SIZE = (PAGE, 4.4)
 PARAMS = MEASURED
 GAMMAS = {0.0: "0", 0.5: ".5", 1.0: "1", 2.0: "2"}
