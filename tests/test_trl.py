@@ -393,7 +393,7 @@ def test_several_rewards_need_the_name_of_one(name):
         ({"threshold": "1"}, "threshold must be a number; got '1'"),
         ({"gamma": "1"}, "gamma must be in .* got '1'"),
         ({"gamma": None}, "gamma must be in .* got None"),
-        ({"gamma": math.inf}, "gamma must be in .* got inf"),
+        ({"gamma": math.inf}, r"gamma must be in \[0, inf\); got inf"),
         ({"ratio_cap": None}, "ratio_cap must be in .* got None"),
     ],
 )

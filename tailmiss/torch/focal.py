@@ -65,7 +65,7 @@ def focal_weights(
     >>> focal_weights(torch.tensor([1.0, 0, 0, 0, 1, 1]), ["a", "a", "b", "b", "a", "a"], 2)
     tensor([0.0625, 0.0625, 1.0000, 1.0000, 0.0625, 0.0625])
     """
-    _check_gamma(gamma)
+    check_gamma(gamma)
     with torch.no_grad():
         return _per_rollout(success, group_ids, scored, "focal", gamma)
 
@@ -117,7 +117,7 @@ def advantages(
     >>> advantages("rloo", torch.tensor([1.0, 0, 0, 0]), [7, 7, 7, 7])
     tensor([ 1.0000, -0.3333, -0.3333, -0.3333])
     """
-    _check_gamma(gamma)
+    check_gamma(gamma)
     if not torch.compiler.is_compiling():
         smallest = check.whole_number("k", options.get("k", 2))
         advantage_table(rule, max(2, smallest), gamma=gamma, **options)
@@ -234,6 +234,6 @@ def _dtype(success: Tensor) -> torch.dtype:
     return success.dtype if success.dtype.is_floating_point else torch.get_default_dtype()
 
 
-def _check_gamma(gamma: float) -> None:
+def check_gamma(gamma: float) -> None:
     if not (isinstance(gamma, Real) and 0 <= gamma < float("inf")):
         raise ValueError(f"gamma must be in [0, inf); got {gamma!r}")

@@ -9,7 +9,6 @@ Trainer(..., args=GRPOConfig(...), tailmiss=focal).train()
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from dataclasses import dataclass
 from numbers import Real
@@ -19,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ._outcome import successes
-from .focal import focal_weights, group_metrics
+from .focal import check_gamma, focal_weights, group_metrics
 from .reco import MODES, RATIO_CAP, response_weights, token_coefficients
 
 _FORWARD_INPUTS = (
@@ -91,8 +90,8 @@ class TailMissConfig:
             value = getattr(self, name)
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
+        check_gamma(self.gamma)
         for name, low, high in (
-            ("gamma", 0, sys.float_info.max),
             ("response_cap", 1, math.inf),
             ("ratio_cap", 1, math.inf),
             ("rho", 0, 1),
