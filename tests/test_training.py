@@ -20,6 +20,7 @@ pytest.importorskip("trl")
 
 from tailmiss.figures._published import published  # noqa: E402
 from tailmiss.figures.training import model, study, task  # noqa: E402
+from tailmiss.figures.training import train as train_module  # noqa: E402
 from tailmiss.figures.training.evaluate import Answers, per_problem, rare_nll_shift  # noqa: E402
 from tailmiss.figures.training.launch import trl_deepscaler  # noqa: E402
 from tailmiss.figures.training.record import Watch  # noqa: E402
@@ -329,6 +330,18 @@ def test_the_quick_preset_says_what_contradicts_sharpening(store, capsys, monkey
     monkeypatch.setattr(study, "train", lambda *args, **kwargs: run)
     assert study.quick(store) == ["pass_1 went from 0.2 to 0.2 at gamma 0"]
     assert len(capsys.readouterr().out.splitlines()) == 5
+
+
+def test_bad_input_on_the_command_line_is_one_line_and_exit_code_2(tmp_path, capsys, monkeypatch):
+    for module, options in (
+        (train_module, ["--group-size", "1"]),
+        (study, ["--collect", "--store", str(tmp_path), "--out", str(tmp_path)]),
+    ):
+        monkeypatch.setattr("sys.argv", ["x", *options])
+        with pytest.raises(SystemExit) as stop:
+            module.main()
+        assert stop.value.code == 2
+        assert "error: " in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.long

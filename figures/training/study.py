@@ -200,7 +200,10 @@ def main() -> int:
     if not options.collect:
         with joblib.parallel_config(n_jobs=options.jobs):
             run_missing(options.store, options.stage)
-    collect(options.store, options.out)
+    try:
+        collect(options.store, options.out)
+    except ValueError as error:
+        parser.error(str(error))
     return 0
 
 

@@ -260,9 +260,13 @@ def main() -> None:
     parser.add_argument("--completions", type=Path, help="write every rollout here, as JSON lines")
     options = vars(parser.parse_args())
     store, log = options.pop("store"), options.pop("completions")
+    try:
+        config = TrainConfig(**options)
+    except ValueError as error:
+        parser.error(str(error))
     torch.set_num_threads(1)
     with open(log, "w") if log else nullcontext() as file:
-        run = train(TrainConfig(**options), store=store, completions=file)
+        run = train(config, store=store, completions=file)
     print(run.curve.to_csv(index=False, float_format="%.6g"), end="")
 
 
