@@ -15,14 +15,15 @@ MISS = 1e-3
 def assert_bernoulli(
     hits: int, trials: int, p: float, *, false_fail: float = 1e-9, detects: float
 ) -> None:
-    """The hits are binomial(trials, p): exact two-sided test, with enough trials to see `detects`."""
+    """The hits are binomial(trials, p): exact two-sided test that would see `detects`."""
     low = stats.binom.ppf(false_fail / 2, trials, p)
     high = stats.binom.isf(false_fail / 2, trials, p)
     for other in (p - detects, p + detects):
         if 0 <= other <= 1:
             missed = stats.binom.cdf(high, trials, other) - stats.binom.cdf(low - 1, trials, other)
             assert missed <= MISS, (
-                f"{trials} trials cannot tell {p:.6g} from {other:.6g}: missed {missed:.2g} of the time"
+                f"{trials} trials cannot tell {p:.6g} from {other:.6g}:"
+                f" missed {missed:.2g} of the time"
             )
     assert low <= hits <= high, (
         f"{hits} of {trials} = {hits / trials:.6g}, expected {p:.6g}: outside [{low:g}, {high:g}]"

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from calibrated import assert_bernoulli, assert_mean
 
 
