@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable
 
@@ -11,6 +12,7 @@ from hypothesis import settings
 from tailmiss import provenance
 
 matplotlib.use("agg")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers share two cores
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
