@@ -79,9 +79,10 @@ def _first_at(run: pd.DataFrame, level: float) -> tuple[float, float]:
         return np.nan, np.nan
     pair = run.iloc[above[0] - 1 : above[0] + 1]
     share = (level - pair.q_pos.iloc[0]) / (pair.q_pos.iloc[1] - pair.q_pos.iloc[0])
-    return tuple(
-        float(pair[c].iloc[0] + share * pair[c].diff().iloc[1]) for c in ("retained_mass", "step")
+    kept, step = (
+        pair[c].iloc[0] + share * pair[c].diff().iloc[1] for c in ("retained_mass", "step")
     )
+    return float(kept), float(step)
 
 
 def draw(frame: pd.DataFrame, fig: Figure) -> None:

@@ -45,6 +45,7 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
         dots = curve[curve.marked == 1]
         axes.plot(dots.N, dots.tail_miss, "o", color=colour)
     axes.set_xscale("log", base=2)
-    axes.set_xticks([1, 2, 4, 8, 16, 32, 64, 128], [1, 2, 4, 8, 16, 32, 64, 128])
+    axes.set_xticks([1, 2, 4, 8, 16, 32, 64, 128])
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.set(xlabel="group size N", ylabel="tail-miss probability", ylim=(0, 0.9))
     axes.legend(loc="upper right")

@@ -47,7 +47,8 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
             peak = curve[curve.worst == 1]
             axes.plot(peak.N, peak.tail_miss, "*", color=colour, ms=9, mec="white", mew=0.6)
         axes.set_xscale("log", base=2)
-        axes.set_xticks([1, 4, 16, 64, 256], [1, 4, 16, 64, 256])
+        axes.set_xticks([1, 4, 16, 64, 256])
+        axes.xaxis.set_major_formatter("{x:g}")
         axes.set(xlabel="group size N", ylim=(0, 1))
         axes.text(
             0.97, 0.95, rf"$\mu$ = {mu_pos:g}", transform=axes.transAxes, ha="right", va="top"

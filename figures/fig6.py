@@ -68,5 +68,6 @@ def _panel(axes: Axes, frame: pd.DataFrame, k: int, ticks: list[int]) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.set_xticks(ticks, ticks)
+    axes.set_xticks(ticks)
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()

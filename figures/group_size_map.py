@@ -24,9 +24,10 @@ PARAMS: dict[str, dict[str, Any]] = {
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
+    (low, high), (rarest, commonest) = params["mu_pos"], params["rho"]
     mu_pos, rho = np.meshgrid(
-        np.linspace(*params["mu_pos"], params["points"]),
-        np.geomspace(*params["rho"], params["points"]),
+        np.linspace(low, high, params["points"]),
+        np.geomspace(rarest, commonest, params["points"]),
     )
     tau = mu_pos * rho
     worst = worst_group_size(mu_pos, tau)

@@ -77,7 +77,7 @@ class Transformer(nn.Module):
         which tokens it attends to, first those in the cache; None is causal, without a cache.
         """
         x = self.embed(tokens)
-        turn = tuple(part[place].unsqueeze(-3) for part in (self.cos, self.sin))  # type: ignore[index]
+        turn = tuple(part[place].unsqueeze(-3) for part in (self.cos, self.sin))
         if mask is not None:
             mask = torch.zeros_like(mask, dtype=x.dtype).masked_fill_(~mask, -torch.inf)[:, None]
         for layer, block in enumerate(self.blocks):
