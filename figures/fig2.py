@@ -23,10 +23,6 @@ action under the initial policy (Lemma 3.1). Filled, solid: gamma = 0; hollow, d
 Means over seeds, 95 % t intervals cut at 1; open diamond: the paper's M_ret of about 1 at
 N = 131,072."""
 SIZE = (PAGE, 2.75)
-# Rounding that differs between processors can move a draw, and with it a run.
-TOLERANCE = dict.fromkeys(
-    [m + end for m in ("q_pos", "retained_mass") for end in ("", "_low", "_high")], 2e-3
-)
 PARAMS: dict[str, dict[str, Any]] = {
     "quick": {
         "divisor": 16, "N": [2, 4, 16, 256, 2048, 8192], "gamma": [0, 1],
