@@ -59,7 +59,9 @@ def test_a_command_runs(command, folder):
 @pytest.mark.parametrize("block", PYTHON, ids=[text.splitlines()[0] for text in PYTHON])
 def test_a_python_block_runs(block, folder, monkeypatch):
     monkeypatch.chdir(folder)
-    exec(compile(block, "README.md", "exec"), {})
+    scope: dict[str, object] = {}
+    exec(compile(block, "README.md", "exec"), scope)
+    assert set(re.findall(r"^(\w+) = ", block, re.M)) <= set(scope)
 
 
 def test_numbers_in_comments_are_what_the_code_gives():
