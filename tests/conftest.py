@@ -3,10 +3,13 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
 
 import matplotlib
 import numpy as np
 import pytest
+import timings
 from hypothesis import settings
 
 from tailmiss import provenance
@@ -35,18 +38,17 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     return np.random.default_rng([name, request.config.getoption("--vary-seed")])
 
 
-_MEASURED = pytest.StashKey[list[dict[str, object]]]()
+_MEASURED = pytest.StashKey[list[timings.Measurement]]()
 
 
 @pytest.fixture
 def measured(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Record one line of the performance table: what, against what, the ratio and its bar."""
+    """Put a row into the performance table and hold it to its bar; arguments as of measurement."""
 
-    def add(what: str, against: str, value: float, bar: str, unit: str = "times faster") -> None:
-        rows = request.config.stash.setdefault(_MEASURED, [])
-        rows.append(
-            {"what": what, "against": against, "value": f"{value:.3g}", "unit": unit, "bar": bar}
-        )
+    def add(*args: Any, **options: Any) -> None:
+        row = timings.measurement(*args, **options)
+        request.config.stash.setdefault(_MEASURED, []).append(row)
+        row.check()
 
     return add
 
@@ -54,16 +56,20 @@ def measured(request: pytest.FixtureRequest) -> Callable[..., None]:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Print the performance table and write it to out/bench.md, with the machine it was made on."""
+    """Print the performance table and keep it in out/, with the machine it was made on."""
     rows = config.stash.get(_MEASURED, [])
     if not rows:
         return
-    lines = ["| what | against | measured | bar |", "|---|---|---|---|"]
-    lines += ["| {what} | {against} | {value} {unit} | {bar} |".format(**row) for row in rows]
-    made = provenance.record()
+    frame, made = timings.table(rows), provenance.record()
     machine, software = made["machine"], made["software"]
     versions = ", ".join(f"{name} {version}" for name, version in software.items())
-    lines += ["", f"{machine['processor']}, {machine['cores']} cores; {versions}."]
+    text = (
+        f"{machine['processor']}, one of {machine['cores']} cores; {versions};"
+        f" {datetime.now(UTC):%Y-%m-%d}. Medians of repeats taken in turns.\n\n"
+        f"{timings.markdown(frame)}\n"
+    )
     terminalreporter.section("performance")
-    terminalreporter.write_line("\n".join(lines))
-    provenance.write(config.rootpath / "out" / "bench.md", "\n".join(lines) + "\n")
+    terminalreporter.write_line(text)
+    out = config.rootpath / "out"
+    provenance.write(out / "bench.md", text)
+    provenance.write(out / "bench.csv", frame.to_csv(index=False))
