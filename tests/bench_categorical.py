@@ -50,11 +50,11 @@ def dense_torch(N: int, steps: int) -> float:
 
 
 def test_the_alternatives_simulate_the_same():
-    """The correct mass after 200 steps at N = 2048, where it moves by .1 and varies by .002."""
+    """The correct mass after 200 steps at N = 2048: it has moved by .15 and varies by .0002."""
     run = simulate_categorical(CategoricalConfig(group_size=2048, steps=200), rng=0)
     numpy_mass = dense_numpy(2048, 200, np.random.default_rng(1))[0]
-    assert numpy_mass == pytest.approx(run.q_pos[-1], abs=0.01)
-    assert dense_torch(2048, 200) == pytest.approx(run.q_pos[-1], abs=0.01)
+    assert numpy_mass == pytest.approx(run.q_pos[-1], abs=2e-3)
+    assert dense_torch(2048, 200) == pytest.approx(run.q_pos[-1], abs=2e-3)
 
 
 @pytest.mark.parametrize(("N", "bar"), BARS.items())

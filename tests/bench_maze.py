@@ -1,38 +1,30 @@
-"""Timing bars of the maze simulator; the one against gymnasium wants `mazegym` from PyPI."""
+"""Timing bars of the maze simulator; those against gymnasium want `mazegym` from PyPI."""
 
 from __future__ import annotations
 
-import statistics
-import time
-
 import numpy as np
 import pytest
+from timings import in_turns
 
 from naive import maze as naive
 from tailmiss.sims import _maze_kernel as env
 from tailmiss.sims import maze_window
 from tailmiss.sims.maze import MazeConfig, generate_mazes
 
-
-def seconds(call, rounds=5):
-    """Median processor time of a call, after one that compiles; all calls are serial."""
-    call()
-    taken = []
-    for _ in range(rounds):
-        started = time.process_time()
-        call()
-        taken.append(time.process_time() - started)
-    return statistics.median(taken)
+pytestmark = pytest.mark.bench
 
 
-@pytest.mark.bench
 @pytest.mark.parametrize("algorithm", ["prim", "kruskal", "wilson"])
-def test_generators_against_plain_python(algorithm, record_property):
+def test_generators_against_plain_python(algorithm, measured):
     rng = np.random.default_rng(0)
-    plain = seconds(lambda: [naive.GENERATORS[algorithm](17, rng) for _ in range(100)]) / 100
-    ours = seconds(lambda: generate_mazes(20_000, 17, rng=rng, algorithm=algorithm)) / 20_000
-    report(record_property, f"{algorithm}: {1 / ours:,.0f} mazes/s, {plain / ours:.0f} x Python")
-    assert plain > (100 if algorithm == "prim" else 30) * ours
+    ours, plain = in_turns(
+        lambda: generate_mazes(20_000, 17, rng=rng, algorithm=algorithm),
+        lambda: [naive.GENERATORS[algorithm](17, rng) for _ in range(100)],
+        repeats=5,
+    )
+    what = f"maze 17 x 17, {algorithm.capitalize()}"
+    bar = 100 if algorithm == "prim" else 30
+    measured(what, ours / 20_000, "the same in plain Python", plain / 100, faster=bar)
 
 
 def random_rollouts():
@@ -41,17 +33,14 @@ def random_rollouts():
     return lambda rollouts=200: env.random_walks(mazes, rollouts, 180, reached, rng)
 
 
-@pytest.mark.bench
-def test_random_policy_makes_20_million_steps_a_second(record_property):
+def test_random_policy_makes_20_million_steps_a_second(measured):
     walks = random_rollouts()
     made = walks()
-    taken = seconds(walks)
-    report(record_property, f"random rollouts: {made / taken / 1e6:.0f} million steps/s")
-    assert made / taken > 20e6
+    (ours,) = in_turns(walks, repeats=5)
+    measured("maze step of a random policy", ours / made, within=1 / 20e6)
 
 
-@pytest.mark.bench
-def test_against_a_gymnasium_environment(record_property):
+def test_against_a_gymnasium_environment(measured):
     gym = pytest.importorskip("mazegym.maze_gym_env")
     theirs = gym.MazeEnvironment(size=(17, 17))
 
@@ -62,27 +51,22 @@ def test_against_a_gymnasium_environment(record_property):
             if ended or truncated:
                 theirs.reset()
 
-    step = seconds(walk) / 2_000
-    made = seconds(lambda: [gym.MazeEnvironment(size=(17, 17)) for _ in range(20)]) / 20
     walks = random_rollouts()
-    ours = seconds(walks) / walks()
-    carve = seconds(lambda: generate_mazes(20_000, 17, rng=0)) / 20_000
-    report(record_property, f"mazegym: steps {step / ours:,.0f} x, mazes {made / carve:,.0f} x")
-    assert step > 100 * ours
-    assert made > 100 * carve
+    made = walks()
+    ours, step = in_turns(walks, walk, repeats=5)
+    measured("maze step of a random policy", ours / made, "mazegym", step / 2_000, faster=100)
+    ours, maze = in_turns(
+        lambda: generate_mazes(20_000, 17, rng=0),
+        lambda: [gym.MazeEnvironment(size=(17, 17)) for _ in range(20)],
+        repeats=5,
+    )
+    measured("maze 17 x 17, Prim", ours / 20_000, "mazegym (mazelib)", maze / 20, faster=100)
 
 
-@pytest.mark.bench
 @pytest.mark.parametrize(("N", "least"), [(4, 200), (32, 100)])
-def test_window_policy_updates_a_second(N, least, record_property):
+def test_window_policy_updates_a_second(N, least, measured):
     config = MazeConfig(group_size=N)
     learner, _ = maze_window.warm_start(config)
     rng = np.random.default_rng(0)
-    taken = seconds(lambda: maze_window.advance(config, learner, 100, rng)) / 100
-    report(record_property, f"window policy, 64 mazes x N = {N}: {1 / taken:.0f} updates/s")
-    assert 1 / taken > least
-
-
-def report(record_property, text):
-    record_property("measured", text)
-    print(text)
+    (ours,) = in_turns(lambda: maze_window.advance(config, learner, 100, rng), repeats=5)
+    measured(f"update of the window policy, 64 mazes x N = {N}", ours / 100, within=1 / least)

@@ -1,14 +1,14 @@
-"""Timing bars of the tensor functions and of the TRL mixin: each prints its number."""
+"""Timing bars of the tensor functions and of the TRL mixin."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import numpy as np
 import pytest
+from timings import in_turns
 
 torch = pytest.importorskip("torch")
 
@@ -30,21 +30,9 @@ def _one_thread():
     torch.set_num_threads(threads)
 
 
-def paired(ours, theirs, repeats=60):
-    """Median processor time of each, in milliseconds, in turns; and their ratio."""
-    times = [[], []]
-    for _ in range(repeats + 3):
-        for kept, function in zip(times, (theirs, ours), strict=True):
-            start = time.thread_time()
-            function()
-            kept.append(1e3 * (time.thread_time() - start))
-    base, mine = (np.array(kept[3:]) for kept in times)
-    return np.median(mine), np.median(base), np.median(mine) / np.median(base)
-
-
 @pytest.mark.parametrize("order", ["shuffled", "sorted"])
 @pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.float64])
-def test_a_million_rollouts_in_a_hundred_thousand_groups(order, dtype):
+def test_a_million_rollouts_in_a_hundred_thousand_groups(order, dtype, measured):
     """Under 20 ms on one core, at most 3 times a scatter-add of the rewards over the same ids."""
     rng = torch.Generator().manual_seed(0)
     ids = torch.arange(ROLLOUTS) // (ROLLOUTS // GROUPS)
@@ -53,33 +41,34 @@ def test_a_million_rollouts_in_a_hundred_thousand_groups(order, dtype):
     success = torch.rand(ROLLOUTS, generator=rng) < 0.3
     success = success.to(dtype)
     rewards = success if dtype.is_floating_point else success.to(torch.float32)
-    mine, base, ratio = paired(
+    ours, scatter = in_turns(
         lambda: tt.focal_weights(success, ids, 0.5),
         lambda: torch.zeros(GROUPS, dtype=rewards.dtype).scatter_add_(0, ids, rewards),
+        repeats=60,
+        warm_up=3,
     )
-    print(f"{order} {dtype}: {mine:.2f} ms, a scatter-add {base:.2f} ms, {ratio:.2f} times")
-    assert mine < 20
-    assert ratio <= 3
+    kind = str(dtype).removeprefix("torch.")
+    what = f"focal weights of a million rollouts, {GROUPS:,} groups, {order}, {kind}"
+    measured(what, ours, "one scatter-add", scatter, faster=1 / 3, within=0.02)
 
 
-def test_ids_without_order_or_range_cost_one_sort():
-    """Hashes of 64 bits, a million of them: printed, not barred."""
+def test_ids_without_order_or_range_cost_one_sort(measured):
+    """Hashes of 64 bits, a million of them."""
     ids = torch.randint(-(2**62), 2**62, (GROUPS,))[torch.randint(0, GROUPS, (ROLLOUTS,))]
     success = torch.rand(ROLLOUTS) < 0.3
-    mine, base, ratio = paired(
+    ours, sort = in_turns(
         lambda: tt.focal_weights(success, ids, 0.5), lambda: torch.sort(ids), repeats=7
     )
-    print(f"hashes: {mine:.1f} ms, a sort {base:.1f} ms, {ratio:.2f} times")
-    assert ratio <= 2
+    what = "focal weights of a million rollouts by 64-bit hashes"
+    measured(what, ours, "one sort of the hashes", sort, faster=1 / 2)
 
 
-def test_the_mixin_costs_at_most_two_percent_of_a_step():
+def test_the_mixin_costs_at_most_two_percent_of_a_step(measured):
     """Steps of both trainers in turns, in a program of its own."""
     program = Path(__file__).with_name("trl_step_time.py")
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(program)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    plain, ratio = map(float, done.stdout.splitlines()[-1].split())
-    print(f"plain {plain:.1f} ms, with the mixin {ratio - 1:+.2%}")
-    assert ratio <= 1.02
+    plain, mine = json.loads(done.stdout.splitlines()[-1])
+    measured("TRL step with the mixin, 84,000 parameters", mine, "without", plain, faster=1 / 1.02)

@@ -248,11 +248,3 @@ def test_results_keep_the_shape_of_their_inputs():
 def test_advantage_tables_stand_on_it():
     correct, _ = advantage_table("pkpo", 8, k=3, leave_out=True)
     assert correct[2] == pytest.approx(3 * comb(6, 2) / comb(7, 2))
-
-
-@pytest.mark.bench
-def test_speed_of_a_hundred_thousand_problems(benchmark):
-    rng = np.random.default_rng(0)
-    c = rng.integers(0, 65, size=100_000)
-    benchmark(passk.pass_at_k, 64, c, 32)
-    assert benchmark.stats["median"] < 0.5

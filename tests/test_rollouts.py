@@ -261,28 +261,3 @@ def test_real_json_is_the_same_read_as_lines(write):
     rows = json.loads((REAL / "tau_bench_gpt4o_airline_n4.json").read_text())
     got = read_rollouts(write("t.jsonl", lines(rows)))
     assert (got.n.size, got.c.sum()) == (50, 84)
-
-
-@pytest.mark.bench
-def test_a_million_rollouts(tmp_path):
-    """300 MB of JSON lines are read and audited in under 30 s and 2 GB, in a process of its own."""
-    import resource
-    import subprocess
-    import time
-
-    path = tmp_path / "big.jsonl"
-    with path.open("w") as file:
-        for i in range(1_000_000):
-            row = verl(i, acc=i % 7 == 0, pred=str(i % 5))
-            row |= {"input": f"question {i // 8} " + "x" * 120, "output": "y" * 100 + str(i)}
-            file.write(json.dumps(row) + "\n")
-    assert path.stat().st_size > 3e8
-    code = (
-        "import sys; from tailmiss import audit, read_rollouts;"
-        "found = audit(read_rollouts(sys.argv[1])); assert found.scored == 1_000_000"
-    )
-    start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code, path], check=True)
-    assert time.perf_counter() - start < 30
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert used.ru_maxrss < 2_000_000

@@ -1,4 +1,4 @@
-"""Timings of the benchmarks: calls taken in turns, a bar asserted, a row of the performance table."""
+"""Timings of the benchmarks: calls in turns, a bar asserted, a row of the performance table."""
 
 from __future__ import annotations
 
