@@ -17,6 +17,7 @@ app = typer.Typer(
     name="tailmiss",
     help="When does a group-relative update forget rare correct answers? Closed forms, simulators,"
     " audits of real rollouts, and the papers' figures.",
+    epilog="Example: tailmiss plan --mu-pos 0.3 --rho 0.05",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -24,10 +25,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 simulate = typer.Typer(
-    help="One run of a simulator, as CSV on standard output.", no_args_is_help=True
+    help="One run of a simulator, as CSV on standard output.",
+    epilog="Example: tailmiss simulate categorical --N 8 --steps 100 > run.csv",
+    no_args_is_help=True,
 )
 app.add_typer(simulate, name="simulate")
 app.command(epilog=_cli_audit.EPILOG)(_cli_audit.audit)
+
+EXTRAS = {"torch": "torch", "distributed": "dask", "ray": "ray"}  # module: the extra that brings it
 
 
 def main() -> None:
@@ -36,6 +41,11 @@ def main() -> None:
         raise SystemExit(app(standalone_mode=False))
     except (TyperException, ValueError, OSError) as error:
         raise SystemExit(_complain(error)) from None
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        needed = f"this needs {error.name}: pip install 'tailmiss[{EXTRAS[error.name]}]'"
+        raise SystemExit(_complain(ValueError(needed))) from None
     except KeyboardInterrupt:
         print("interrupted; what was finished is kept", file=sys.stderr)
         raise SystemExit(130) from None

@@ -1,12 +1,18 @@
 """The command line through its real entry point, as a stranger would use it."""
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+import typer
+
+from tailmiss import cli
 
 COMMAND = shutil.which("tailmiss", path=str(Path(sys.executable).parent)) or "tailmiss"
 
@@ -99,8 +105,36 @@ def test_a_full_disk_is_one_line_and_exit_2():
     assert done.stderr.strip() == "tailmiss: No space left on device"
 
 
-@pytest.mark.parametrize("command", ["prob", "plan", "figures"])
-def test_help_has_an_example(command):
-    done = run(command, "--help")
+def commands(command, path=()):
+    """Every command and group below `command`, by its path."""
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, (*path, name))
+
+
+COMMANDS = dict(commands(typer.main.get_command(cli.app)))
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_help_has_an_example_that_parses(path):
+    done = run(*path, "--help", env=os.environ | {"COLUMNS": "400"})
     assert done.returncode == 0
-    assert f"tailmiss {command} " in done.stdout
+    shown = re.search(r"Examples?: (tailmiss .*)", done.stdout)
+    examples = re.findall(r"tailmiss ([^|>]*)", shown[1])
+    assert examples
+    for example in examples:
+        words = shlex.split(example)
+        name = max((p for p in COMMANDS if words[: len(p)] == list(p)), key=len)
+        assert name[: len(path)] == path
+        assert not hasattr(COMMANDS[name], "commands"), example
+        COMMANDS[name].make_context(" ".join(name), words[len(name) :]).close()
+
+
+def test_what_an_extra_brings_is_named_in_one_line(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr(sys, "argv", ["tailmiss", "simulate", "maze", "--policy", "transformer"])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 2
+    assert capsys.readouterr().err == "tailmiss: this needs torch: pip install 'tailmiss[torch]'\n"
+    assert set(cli.EXTRAS.values()) <= set(metadata.metadata("tailmiss").get_all("Provides-Extra"))

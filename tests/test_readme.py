@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -10,34 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.M | re.S)
-COMMANDS = [
-    line.split("#")[0].strip()
-    for language, text in BLOCKS
-    if language == "bash"
-    for line in text.splitlines()
-    if line.startswith("tailmiss ")
-]
-PYTHON = [text for language, text in BLOCKS if language == "python"]
+from readme import BLOCKS, COMMANDS, PYTHON, ROOT, TEXT, write_files
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with the two files that the README speaks of."""
     path = tmp_path_factory.mktemp("stranger")
-    with open(path / "rollouts.jsonl", "w") as file:
-        for prompt in range(12):
-            for i in range(8):
-                row = {
-                    "prompt": f"p{prompt}",
-                    "reward": int(i < prompt % 9),
-                    "completion": f"a {i}",
-                }
-                file.write(json.dumps(row) + "\n")
-    (path / "k_value.csv").write_text("k,value\n1,20.0\n4,41.3\n16,62.1\n64,78.4\n")
+    write_files(path)
     return path
 
 
@@ -76,7 +54,7 @@ def test_numbers_in_comments_are_what_the_code_gives():
 
 
 def test_links_and_pictures_exist():
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", TEXT):
         assert (ROOT / target).exists(), target
 
 
