@@ -43,6 +43,22 @@ def test_table_7_is_the_best_pass_at_1_of_table_6():
     assert (best.chosen == 1).all()
 
 
+def test_larger_gamma_buys_pass_at_256_with_pass_at_1():
+    table = published("table6_gamma").query("split == 'math'")
+    wide = table.pivot(index=["model", "method"], columns=["k", "gamma"], values="value")
+    assert (wide[256][2.0] > wide[256][0.5]).sum() == len(wide) == 9
+    assert (wide[1][2.0] > wide[1][0.5]).sum() == 1
+    assert wide[256].mean().tolist() == pytest.approx([66.8, 69.4, 71.0, 72.1], abs=0.051)
+    assert wide[1].mean().tolist() == pytest.approx([35.4, 35.7, 35.1, 34.4], abs=0.051)
+
+
+def test_no_control_has_the_pass_at_1_of_the_focal_weight_and_two_have_more_pass_at_256():
+    table = published("table3_controls").query("split == 'math'")
+    wide = table.pivot(index="method", columns="k", values="value")
+    assert wide[1].idxmax() == "F-GRPO"
+    assert set(wide.index[wide[256] > wide[256]["F-GRPO"]]) == {"GRPO-KL", "DS-GRPO"}
+
+
 @pytest.mark.parametrize(("figure", "gain"), [(fig1b, (3.4, 11.8)), (fig1c, (1.9, 5.4))])
 def test_gains_of_figure_1(figure, gain):
     points = figure.data({}, np.random.default_rng(0))
