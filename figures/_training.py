@@ -16,6 +16,7 @@ from ._figure import HERE, read_csv
 RESULTS = HERE / "training" / "results"
 MEASURED: dict[str, dict[str, Any]] = {"quick": {}, "full": {}}
 BASELINE = "N=8"
+STEPS = 300
 LABELS = {
     "pass_1": "pass@1",
     "pass_256": "pass@256",
@@ -106,6 +107,33 @@ def paired(frame: pd.DataFrame, baseline: str, measures: Sequence[str]) -> pd.Da
     own = frame[frame["cell"] == baseline].set_index(keys)[list(measures)]
     others = frame[frame["cell"] != baseline].set_index([*keys, "cell"])[list(measures)]
     return others.sub(own, axis=0).dropna(how="all").reset_index()
+
+
+def changes(
+    frame: pd.DataFrame,
+    cells: Sequence[str],
+    baseline: str,
+    measures: Sequence[str],
+    *,
+    step: int = STEPS,
+) -> pd.DataFrame:
+    """Levels of the cells and of the baseline, and paired changes of the cells against it.
+
+    Once after `step` steps and once at the training pass@1 that all these runs of a seed reach.
+    Splits that are measured only before and after training have no value at the latter.
+    """
+    own = frame[frame["cell"].isin((baseline, *cells))]
+    often = own[~own["split"].isin(("large", "four"))]
+    common = common_pass_1(own, (baseline, *cells))
+    parts = []
+    for compared, found in (
+        (f"{step} steps", where(own, "step", step)),
+        ("equal pass@1", where_training_reaches(often, common)),
+    ):
+        for kind, rows in (("level", found), ("difference", paired(found, baseline, measures))):
+            means = over_seeds(rows, ["cell", "split"], measures)
+            parts.append(means.assign(baseline=baseline, compared=compared, kind=kind))
+    return pd.concat(parts, ignore_index=True)
 
 
 def intervals(

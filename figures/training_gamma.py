@@ -11,18 +11,7 @@ from matplotlib.figure import Figure
 from ._figure import PAGE
 from ._palette import COLOURS, MARKERS, PAPER
 from ._published import published
-from ._training import (
-    LABELS,
-    MEASURED,
-    common_pass_1,
-    curves,
-    finished,
-    intervals,
-    over_seeds,
-    paired,
-    where,
-    where_training_reaches,
-)
+from ._training import LABELS, MEASURED, changes, curves, finished, intervals
 
 CAPTION = """Table 6's question with an 84,000-parameter Qwen2, N = 8: the change that gamma makes
 against gamma = 0 of the same seed and loss, on training prompts, after 300 steps and at the
@@ -38,6 +27,7 @@ CELLS = {
     "cispo": {g: f"cispo gamma={g:g}" for g in GAMMAS},
 }
 MEASURES = ("pass_1", "pass_256", "retained", "modes", "effective_modes", "rare_nll")
+TABLED = (*MEASURES, "pass_4", "pass_16", "pass_64")
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
@@ -45,20 +35,12 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     frame = frame[frame["split"] == "train"]
     parts = []
     for loss, cells in CELLS.items():
-        names = finished(list(cells.values()))
-        own = frame[frame["cell"].isin(names)]
-        if cells[0.0] not in names or len(names) < 2:
+        done = finished(list(cells.values()))
+        if cells[0.0] not in done or len(done) < 2:
             continue
+        rows = changes(frame, [c for c in done if c != cells[0.0]], cells[0.0], TABLED)
         gammas = {cell: gamma for gamma, cell in cells.items()}
-        for compared, found in (
-            ("300 steps", where(own, "step", 300)),
-            ("equal pass@1", where_training_reaches(own, common_pass_1(own, names))),
-        ):
-            change = over_seeds(paired(found, cells[0.0], MEASURES), ["cell"], MEASURES)
-            level = over_seeds(found, ["cell"], MEASURES)
-            for kind, rows in (("difference", change), ("level", level)):
-                rows["gamma"] = rows["cell"].map(gammas)
-                parts.append(rows.assign(loss=loss, compared=compared, kind=kind))
+        parts.append(rows.assign(gamma=rows["cell"].map(gammas), loss=loss))
     return pd.concat([*parts, _printed()], ignore_index=True)
 
 
@@ -99,5 +81,5 @@ def _printed() -> pd.DataFrame:
     change["loss"] = change["method"].str.lower()
     change["cell"] = change["model"]
     return change[["cell", "measure", "value", "gamma", "loss"]].assign(
-        compared="paper", kind="difference"
+        split="math", baseline="gamma=0", compared="paper", kind="difference"
     )

@@ -11,57 +11,90 @@ from matplotlib.figure import Figure
 from ._figure import PAGE
 from ._palette import COLOURS, DASHES, MARKERS, PAPER
 from ._published import published
-from ._training import LABELS, MEASURED, config, curves, finished, intervals, over_seeds, where
+from ._training import (
+    BASELINE,
+    LABELS,
+    MEASURED,
+    common_pass_1,
+    config,
+    curves,
+    finished,
+    intervals,
+    over_seeds,
+    paired,
+    where,
+    where_training_reaches,
+)
 
 CAPTION = """Table 2's question with an 84,000-parameter Qwen2, TRL's GRPO and exact evaluation:
 measures on training prompts against the group size, after 75 and 300 steps and after 600 rollouts
-a prompt (300 steps at N = 2, 19 at N = 32). Stars: F-GRPO after 300 steps. Bars: 95 % t intervals
+a prompt (300 steps at N = 2, 19 at N = 32), and at the training pass@1 that all sizes of a seed
+reach. Stars: F-GRPO after 300 steps. Bars: 95 % t intervals
 over seeds. Open diamonds: the paper's rare NLL for Qwen2.5-7B. Configurations with fewer than
 three seeds are left out."""
 SIZE = (PAGE, 4.4)
 PARAMS = MEASURED
 SWEEP = tuple(f"N={N}" for N in (2, 4, 8, 16, 32))
-FOCAL = ("N=8 gamma=.5", "N=8 gamma=1", "N=32 gamma=.5")
+FOCAL = ("N=8 gamma=.5", "N=8 gamma=1", "N=32 gamma=.5", "N=32 gamma=1")
 COMPARED = {"75 steps": ("step", 75), "300 steps": ("step", 300), "600 rollouts": ("rollouts", 600)}
+EQUAL = "equal pass@1"
 MEASURES = ("pass_1", "pass_256", "retained", "modes", "effective_modes", "rare_nll")
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
+    """Rows `level`, and `difference`: paired, of N from N = 8 and of F-GRPO from the same N."""
     frame = curves()
     frame = frame[frame["split"] == "train"]
     parts = []
     for compared, (column, value) in COMPARED.items():
         cells = finished((*SWEEP, *FOCAL) if compared == "300 steps" else SWEEP)
         found = where(frame[frame["cell"].isin(cells)], column, value)
-        parts.append(over_seeds(found, ["cell"], MEASURES).assign(compared=compared))
-    base = over_seeds(where(frame[frame["cell"] == "N=8"], "step", 0), ["cell"], MEASURES)
-    rows = pd.concat([*parts, base.assign(compared="base", cell="base")], ignore_index=True)
+        parts += _levels_and_differences(found, compared)
+    sweep = frame[frame["cell"].isin(finished(SWEEP))]
+    found = where_training_reaches(sweep, common_pass_1(sweep, finished(SWEEP)))
+    parts += _levels_and_differences(found, EQUAL)
+    base = over_seeds(where(frame[frame["cell"] == BASELINE], "step", 0), ["cell"], MEASURES)
+    parts.append(base.assign(compared="base", cell="base", kind="level", baseline="-"))
+    rows = pd.concat(parts, ignore_index=True)
     settings = {cell: config(cell) for cell in rows["cell"].unique() if cell != "base"}
     for name in ("group_size", "gamma"):
         rows[name] = rows["cell"].map({c: s[name] for c, s in settings.items()}).astype(float)
     paper = published("table2_group_size").query("split == 'math' and k == 1")
     printed = pd.DataFrame(
         {"cell": paper["method"], "measure": "rare_nll", "value": paper["delta_nll_rare"],
-         "compared": "paper", "group_size": paper["N"], "gamma": paper["gamma"]}
+         "compared": "paper", "kind": "level", "baseline": "-",
+         "group_size": paper["N"], "gamma": paper["gamma"]}
     )  # fmt: skip
     return pd.concat([rows, printed], ignore_index=True)
 
 
+def _levels_and_differences(found: pd.DataFrame, compared: str) -> list[pd.DataFrame]:
+    parts = [over_seeds(found, ["cell"], MEASURES).assign(kind="level", baseline="-")]
+    for cell in found["cell"].unique():
+        baseline = cell.split()[0] if cell in FOCAL else BASELINE
+        pair = found[found["cell"].isin((cell, baseline))]
+        if cell != baseline and baseline in set(pair["cell"]):
+            change = over_seeds(paired(pair, baseline, MEASURES), ["cell"], MEASURES)
+            parts.append(change.assign(kind="difference", baseline=baseline))
+    return [part.assign(compared=compared) for part in parts]
+
+
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
+    frame = frame[frame["kind"] == "level"]
     panels = fig.subplots(2, 3, sharex=True)
     for axes, measure in zip(panels.ravel(), MEASURES, strict=True):
         rows = frame[frame["measure"] == measure]
-        for i, compared in enumerate(COMPARED):
+        for i, compared in enumerate((*COMPARED, EQUAL)):
             plain = rows[(rows["compared"] == compared) & (rows["gamma"] == 0)]
             plain = plain.sort_values("group_size")
             intervals(
-                axes, plain["group_size"], plain, color=COLOURS[i], ls=DASHES[i],
-                marker=MARKERS[i], label=compared, lw=1,
+                axes, plain["group_size"] * 1.06 ** (i - 1.5), plain, color=COLOURS[i],
+                ls=DASHES[i], marker=MARKERS[i], label=compared, lw=1,
             )  # fmt: skip
         focal = rows[(rows["gamma"] > 0) & (rows["compared"] == "300 steps")]
         for j, (gamma, some) in enumerate(focal.groupby("gamma")):
             intervals(
-                axes, some["group_size"] * 1.12, some, color=COLOURS[3 + j], ls="none",
+                axes, some["group_size"] * 1.2, some, color=COLOURS[4 + j], ls="none",
                 marker="*", ms=8, label=f"300 steps, $\\gamma$ = {gamma:g}",
             )  # fmt: skip
         paper = rows[(rows["compared"] == "paper") & (rows["gamma"] == 0)]

@@ -10,12 +10,23 @@ from matplotlib.figure import Figure
 
 from ._figure import PAGE
 from ._palette import COLOURS, MARKERS
-from ._training import LABELS, MEASURED, curves, finished, intervals, over_seeds
+from ._training import (
+    BASELINE,
+    LABELS,
+    MEASURED,
+    STEPS,
+    changes,
+    curves,
+    finished,
+    intervals,
+    over_seeds,
+)
 
 CAPTION = """Change from the base model after 300 steps at N = 8, with gamma = 0 and 1: problems
 that training saw and held-out ones, the easier and the harder half by the base model's pass@1,
 and two variants that training never saw, targets from 100 on and four-digit expressions. Bars: 95
-% t intervals over seeds."""
+% t intervals over seeds. The table also has the paired differences from N = 8, gamma = 0 on every
+split, for all gammas and group sizes, at equal steps and at equal training pass@1."""
 SIZE = (PAGE, 2.9)
 PARAMS = MEASURED
 CELLS = {"N=8": r"$\gamma$ = 0", "N=8 gamma=1": r"$\gamma$ = 1"}
@@ -27,19 +38,29 @@ SPLITS = {
     "large": "targets from 100 on",
     "four": "four digits",
 }
+AGAINST = tuple(f"N={N}" for N in (2, 4, 16, 32)) + tuple(
+    f"N=8 gamma={g}" for g in (".5", "1", "2")
+)
 MEASURES = ("pass_1", "pass_256", "retained", "modes")
+TABLED = (*MEASURES, "pass_16")
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
-    frame = curves()
-    frame = frame[frame["cell"].isin(finished(list(CELLS)))]
+    """Rows `from base` (change from the base model) and `difference` (paired, from `baseline`)."""
+    frame, cells = curves(), finished(list(CELLS))
     keys = ["cell", "split", "seed"]
-    ends = [frame[frame["step"] == step].set_index(keys)[list(MEASURES)] for step in (0, 300)]
-    change = (ends[1] - ends[0]).dropna(how="all").reset_index()
-    return over_seeds(change, ["cell", "split"], MEASURES)
+    own = frame[frame["cell"].isin(cells)]
+    ends = [own[own["step"] == step].set_index(keys)[list(TABLED)] for step in (0, STEPS)]
+    moved = over_seeds((ends[1] - ends[0]).reset_index(), ["cell", "split"], TABLED)
+    parts = [moved.assign(compared=f"{STEPS} steps", kind="from base", baseline="base")]
+    for cell in finished(AGAINST):
+        rows = changes(frame, [cell], BASELINE, TABLED)
+        parts.append(rows[rows["kind"] == "difference"])
+    return pd.concat(parts, ignore_index=True)
 
 
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
+    frame = frame[frame["kind"] == "from base"]
     panels = fig.subplots(1, len(MEASURES), sharey=True)
     splits = list(SPLITS)[::-1]
     for axes, measure in zip(panels, MEASURES, strict=True):

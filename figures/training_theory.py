@@ -22,6 +22,7 @@ SIZE = (PAGE, 2.6)
 PARAMS = MEASURED
 EVENTS = {"mixed": "mixed groups", "tail_miss": "tail-miss groups"}
 SHOWN = ("N=2", "N=8", "N=32")
+COUNTED = ("right", *EVENTS)
 BLOCK = 30
 
 
@@ -31,7 +32,7 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     groups["step"] = -(-groups["step"] // BLOCK) * BLOCK
     cells = finished(SHOWN)
     rows = []
-    for event in EVENTS:
+    for event in COUNTED:
         columns = [event, f"{event}_expected", f"{event}_variance", "groups"]
         for kind, by in (
             ("share", ["cell", "step"]),

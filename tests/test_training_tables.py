@@ -51,6 +51,21 @@ def test_at_equal_training_pass_1_only_the_rest_differs(frame):
     assert change["modes"].to_numpy() == pytest.approx(np.full(3, 0.5))
 
 
+def test_changes_are_taken_at_equal_steps_and_at_equal_training_pass_1(frame):
+    """At 100 steps b is .1 ahead of a; where it has a's pass@1 it is at step 50, .5 modes up."""
+    last = frame[frame["step"] != 50].assign(split="large")
+    both = pd.concat([frame, last])
+    rows = tables.changes(both, ["b"], "a", ["pass_1", "modes"], step=100)
+    keys = ["kind", "compared", "cell", "split", "measure"]
+    found = rows.set_index(keys)["value"].sort_index()
+    assert found["difference", "100 steps", "b", "train", "pass_1"] == pytest.approx(0.1)
+    assert found["difference", "equal pass@1", "b", "train", "pass_1"] == pytest.approx(0, abs=1e-9)
+    assert found["difference", "equal pass@1", "b", "train", "modes"] == pytest.approx(0.5)
+    assert found["level", "equal pass@1", "a", "train", "modes"] == pytest.approx(8)
+    assert found["difference", "100 steps", "b", "large", "pass_1"] == pytest.approx(0.1)
+    assert "large" not in found["difference", "equal pass@1", "b"].index.get_level_values("split")
+
+
 def test_intervals_are_those_of_the_t_test(rng):
     values = rng.normal(size=7)
     one = pd.DataFrame({"cell": "a", "x": values})

@@ -21,10 +21,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 
 from tailmiss import provenance
+from tailmiss.bootstrap import mean_over_problems
 
 from .study import RESULTS
 
@@ -64,7 +66,7 @@ def run(
     """Train once (without the mixin if gamma is None); success before and after on other problems.
 
     4 problems a step with 8 rollouts each; success is the share of right answers among 4 samples
-    of each of `held_out` problems.
+    of each of `held_out` problems, with a bootstrap interval over problems.
     """
     from datasets import Dataset
     from transformers import PrinterCallback
@@ -75,6 +77,7 @@ def run(
     words, model = load()
     training, others = problems(4 * steps, seed), problems(held_out, seed + 1000)
     entries = [*training, *others]
+    scored: dict[int, list[float]] = {}
 
     def correct(completions: list[str], entry: list[int], **_: Any) -> list[float]:
         scores = []
@@ -82,6 +85,7 @@ def run(
             number = re.match(r"\s*(-?\d+)", text)
             found = number and training.score_answer(number[1], entry=entries[i])
             scores.append(float(bool(found and found >= 1)))
+            scored.setdefault(i, []).append(scores[-1])
         return scores
 
     rows = [{"prompt": e["question"], "entry": i} for i, e in enumerate(entries)]
@@ -117,17 +121,27 @@ def run(
             **adapter,
         )
         trainer.remove_callback(PrinterCallback)
-        before = trainer.evaluate()["eval_reward"]
+
+        def success() -> np.ndarray:
+            scored.clear()
+            trainer.evaluate()
+            return np.array([np.mean(scored[i]) for i in range(len(training), len(entries))])
+
+        before = success()
         start = time.process_time()
         trainer.train()
         seconds = time.process_time() - start
-        after = trainer.evaluate()["eval_reward"]
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {
+        after = success()
+    row: dict[str, float | str | None] = {
         "adapter": "none" if gamma is None else f"gamma {gamma:g}",
-        "seed": seed, "steps": steps, "success_before": before, "success_after": after,
-        "cpu_seconds_per_step": seconds / steps, "peak_memory_gib": memory,
-    }  # fmt: skip
+        "seed": seed,
+        "steps": steps,
+    }
+    for name, values in {"before": before, "after": after, "change": after - before}.items():
+        found = mean_over_problems(values)
+        row |= {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return row | {"cpu_seconds_per_step": seconds / steps, "peak_memory_gib": memory}
 
 
 def main() -> None:

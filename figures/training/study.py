@@ -22,6 +22,7 @@ import pandas as pd
 from tailmiss import provenance
 from tailmiss.advantages import learning_rate_multiplier
 
+from .._training import FEWEST
 from .train import EVALUATE_AT, TrainConfig, TrainRun, train
 
 RESULTS = Path(__file__).parent / "results"
@@ -45,27 +46,29 @@ class Cell:
 CELLS = (
     Cell(1, "N=8", seeds=8),
     Cell(1, "N=8 gamma=1", {"gamma": 1.0}, seeds=8),
-    *(Cell(2, f"N={N}", {"group_size": N}) for N in (2, 4)),
-    *(Cell(3, f"N={N}", {"group_size": N}) for N in (16, 32)),
-    *(Cell(4, f"N=8 gamma={g}", {"gamma": float(g)}) for g in (".5", "2")),
-    Cell(5, "other rollouts", {"again": 1}),
-    Cell(5, "low learning rate", {"learning_rate": 1e-4 * float(learning_rate_multiplier(1.0))}),
-    Cell(5, "constant weight", {"constant_weight": float(learning_rate_multiplier(1.0))}),
-    Cell(5, "no clipping", {"max_grad_norm": 0.0}),
-    Cell(5, "entropy bonus", {"entropy_coef": 0.01}),
-    Cell(5, "KL to the base", {"beta": 0.01}),
-    Cell(5, "differential smoothing", {"smoothing": 0.05}),
-    Cell(6, "N=32 gamma=.5", {"group_size": 32, "gamma": 0.5}),
+    *(Cell(2, f"N={N}", {"group_size": N}) for N in (2, 4, 16, 32)),
+    *(Cell(3, f"N=8 gamma={g}", {"gamma": float(g)}) for g in (".5", "2")),
+    Cell(3, "other rollouts", {"again": 1}),
+    Cell(4, "low learning rate", {"learning_rate": 1e-4 * float(learning_rate_multiplier(1.0))}),
+    Cell(4, "constant weight", {"constant_weight": float(learning_rate_multiplier(1.0))}),
+    Cell(4, "no clipping", {"max_grad_norm": 0.0}),
+    Cell(4, "entropy bonus", {"entropy_coef": 0.01}),
+    Cell(4, "KL to the base", {"beta": 0.01}),
+    Cell(4, "differential smoothing", {"smoothing": 0.05}),
+    Cell(5, "4 inner steps", {"inner_steps": 4}),
+    Cell(5, "ReCo response", {"response": True}),
+    Cell(5, "ReCo token", {"ratio": True, "inner_steps": 4}),
+    Cell(5, "ReCo", {"response": True, "ratio": True, "inner_steps": 4}),
+    Cell(5, "ReCo gamma=1", {"response": True, "ratio": True, "inner_steps": 4, "gamma": 1.0}),
     *(
-        Cell(7, f"{loss} gamma={gamma:g}", {"loss_type": loss, "gamma": gamma})
+        Cell(stage, f"{loss} gamma={gamma:g}", {"loss_type": loss, "gamma": gamma})
+        for stage, gamma in ((6, 0.0), (6, 1.0), (8, 0.5), (8, 2.0))
         for loss in ("dapo", "cispo")
-        for gamma in (0.0, 0.5, 1.0, 2.0)
     ),
-    Cell(8, "4 inner steps", {"inner_steps": 4}),
-    Cell(8, "ReCo response", {"response": True}),
-    Cell(8, "ReCo token", {"ratio": True, "inner_steps": 4}),
-    Cell(8, "ReCo", {"response": True, "ratio": True, "inner_steps": 4}),
-    Cell(8, "ReCo gamma=1", {"response": True, "ratio": True, "inner_steps": 4, "gamma": 1.0}),
+    *(
+        Cell(7, f"N=32 gamma={g}", {"group_size": 32, "gamma": float(g)}, seeds=3)
+        for g in ("1", ".5")
+    ),
 )
 
 
@@ -83,13 +86,17 @@ def run(cell: Cell, seed: int, store: Path) -> None:
 
 
 def run_missing(store: Path, stage: int) -> None:
-    """Run what the store lacks, the most important first, seed by seed; workers are joblib's."""
+    """Run what the store lacks, the most important first; workers are joblib's.
+
+    Three seeds of every cell, which an interval needs, come before the other seeds of any.
+    """
     import joblib
 
     missing = [
         (cell, seed)
+        for seeds in (range(FEWEST), range(FEWEST, max(cell.seeds for cell in CELLS)))
         for now in range(1, stage + 1)
-        for seed in range(max(cell.seeds for cell in CELLS))
+        for seed in seeds
         for cell in CELLS
         if cell.stage == now and seed < cell.seeds and not _path(cell, seed, store).exists()
     ]
@@ -187,7 +194,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tailmiss.figures.training.study", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one seed, gamma 0 and 1; no store")
     parser.add_argument("--store", type=Path, default=Path("runs"), help="where runs are kept")
-    parser.add_argument("--stage", type=int, default=CELLS[-1].stage, help="the last stage to run")
+    parser.add_argument(
+        "--stage", type=int, default=max(cell.stage for cell in CELLS), help="the last stage to run"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--collect", action="store_true", help="only collect what is finished")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the tables go")
