@@ -6,8 +6,12 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ._audit_text import how_measured, text_dict
+
 if TYPE_CHECKING:
+    from ._audit_text import TextDiversity
     from .audit import Audit, Row
+    from .bootstrap import MeanOverProblems
 
 
 def as_dict(audit: Audit) -> dict[str, Any]:
@@ -29,6 +33,7 @@ def as_dict(audit: Audit) -> dict[str, Any]:
         "tail_miss": {f"{rho:g}": _rows(r, "unbiased") for rho, r in audit.tail_miss.items()},
         "unseen_correct_mass": audit.answers.unseen_mass if audit.answers else None,
         "answers": asdict(audit.answers) if audit.answers else None,
+        "text_diversity": text_dict(audit.text),
         "population": None,
         "regime": None,
         "gradient": None,
@@ -128,13 +133,15 @@ def as_sentences(audit: Audit) -> list[str]:
             f" {answers.unseen_mass:.2%} (Good-Turing); the most common answer is correct for"
             f" {answers.majority_correct:.0%} of prompts."
         )
+    if audit.text and audit.text.groups:
+        lines.append(_about_text(audit.text))
     if audit.gradient:
         lines += _about_focal(audit)
     lines.append(_about_assumptions(audit))
     return lines
 
 
-def _with_interval(row: Row) -> str:
+def _with_interval(row: Row | MeanOverProblems) -> str:
     if math.isnan(row.low):
         return f"{row.value:.3f}"
     return f"{row.value:.3f} [{row.low:.3f}, {row.high:.3f}]"
@@ -172,6 +179,18 @@ def _about_group_size(audit: Audit) -> list[str]:
     else:
         lines.append(f"The zone starts at N = {where.first} and reaches past 65,536.")
     return lines
+
+
+def _about_text(text: TextDiversity) -> str:
+    two, bleu, different = (
+        text.measures[name] for name in ("distinct_2", "self_bleu", "distinct_texts")
+    )
+    shown = f"Responses of a group: {different.value:.0%} of them different as strings"
+    if two.used:
+        shown += f", Distinct-2 {_with_interval(two)}"
+    if bleu.used:
+        shown += f", Self-BLEU {_with_interval(bleu)}"
+    return f"{shown} ({how_measured(text)})."
 
 
 def _about_focal(audit: Audit) -> list[str]:

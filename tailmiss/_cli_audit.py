@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from ._audit_text import TextDiversity
     from .audit import Audit, Row
     from .curves import CurveAudit
 
@@ -38,8 +39,11 @@ def audit(
     ] = None,
     answer: Annotated[str | None, typer.Option(help="column of the model's answer")] = None,
     text: Annotated[
-        str | None, typer.Option(help="column of the response: Distinct-2, Self-BLEU, Vendi")
+        str | None, typer.Option(help="column of the response, where its name does not tell")
     ] = None,
+    no_text: Annotated[
+        bool, typer.Option("--no-text", help="leave out how varied the responses are")
+    ] = False,
     step: Annotated[
         str | None, typer.Option(help="column of the training step; none pools the steps")
     ] = None,
@@ -76,6 +80,8 @@ def audit(
 ) -> None:
     """Which groups carry a signal, what they miss, and what another group size would do."""
     rhos = _numbers("--rho", rho, float)
+    if no_text and text is not None:
+        raise ValueError(f"--no-text and --text {text} exclude each other")
     if curve is not None:
         if files:
             raise ValueError("--curve takes the place of rollout files; give one of the two")
@@ -102,29 +108,18 @@ def audit(
     with _progress() as progress:
         rollouts = read_rollouts(
             files, prompt=prompt, reward=reward, threshold=threshold, answer=answer, step=step,
-            n=n, c=c, where=chosen, progress=progress,
+            text="none" if no_text else text, n=n, c=c, where=chosen, progress=progress,
         )  # fmt: skip
     result = run(rollouts, **options)
-    varied = None
-    if text is not None:
-        from ._audit_text import audit_text, text_dict, text_lines
-
-        columns = {"prompt": prompt, "reward": reward, "threshold": threshold, "step": step}
-        varied = audit_text(files, text, where=chosen, **columns)
     if out is not None:
         from .report import write_report
 
         for path in write_report(result, out):
             print(path, file=sys.stderr)
     if as_json:
-        found = result.to_dict()
-        if varied is not None:
-            found["text_diversity"] = text_dict(varied, confidence)
-        print(json.dumps(found, allow_nan=False))
+        print(json.dumps(result.to_dict(), allow_nan=False))
     else:
         print("\n".join(_text(result)))
-        if varied is not None:
-            print("", *text_lines(varied, confidence), sep="\n")
 
 
 def _numbers(name: str, text: str, kind: Any) -> list[Any]:
@@ -157,7 +152,8 @@ def _progress() -> Iterator[Any]:
 
 
 def _text(result: Audit) -> list[str]:
-    taken = ", ".join(f"{role} = {name}" for role, name in result.columns.items() if name)
+    columns = result.columns | {"text": result.text.column if result.text else None}
+    taken = ", ".join(f"{role} = {name}" for role, name in columns.items() if name)
     rule = "" if result.threshold is None else f"; success is reward >= {result.threshold:g}"
     small, middle, large = result.n
     each = f"{large}" if small == large else f"{small} to {large} (median {middle:g})"
@@ -171,10 +167,15 @@ def _text(result: Audit) -> list[str]:
     lines += _table("mixed share", "N", result.mixed_share, naive=True)
     for rho, rows in result.tail_miss.items():
         lines += _table(f"tail miss, rho = {rho:g}", "N", rows)
+    lines += _text_table(result.text)
     for name, part in result.by_step.items():
         row = part.mixed_share.get(part.group_size)
-        mixed = f", mixed at N = {part.group_size}: {_number(row.value)}" if row else ""
-        lines.append(f"step {name}: success {part.success_rate:.4f}{mixed}")
+        line = f"step {name}: success {part.success_rate:.4f}"
+        line += f", mixed at N = {part.group_size}: {_number(row.value)}" if row else ""
+        if part.text and part.text.groups:
+            two, bleu = (part.text.measures[m].value for m in ("distinct_2", "self_bleu"))
+            line += f", Distinct-2: {_number(two)}, Self-BLEU: {_number(bleu)}"
+        lines.append(line)
     return lines + [f"warning: {warning}" for warning in result.warnings]
 
 
@@ -190,6 +191,19 @@ def _table(title: str, at: str, rows: dict[int, Row], *, naive: bool = False) ->
             line += f"  fitted in [{_number(row.fitted_low)}, {_number(row.fitted_high)}]"
         lines.append(line.rstrip())
     return [*lines, ""]
+
+
+def _text_table(text: TextDiversity | None) -> list[str]:
+    from ._audit_text import NAMES, how_measured
+
+    if text is None or not text.groups:
+        return []
+    lines = [f"{'text diversity':<30}{'value':>8}  {'interval over prompts':>22}  {'groups':>7}"]
+    for name, row in text.measures.items():
+        interval = f"[{_number(row.low)}, {_number(row.high)}]" if not math.isnan(row.low) else ""
+        line = f"  {NAMES[name]:<28}{_number(row.value):>8}  {interval:>22}  {row.used:>7}"
+        lines.append(line)
+    return [*lines, f"  {how_measured(text)}", ""]
 
 
 def _number(value: float) -> str:

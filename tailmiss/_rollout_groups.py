@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from . import _rollout_roles as roles
 from ._rollout_names import COMPLETIONS, FLAGS, SUCCESSES, TOTALS, label, rank
 from ._rollout_table import Table
+from ._rollout_text import Texts, texts_of
 
 Array = NDArray[Any]
 
@@ -27,6 +28,8 @@ def assemble(
     notes = list(table.notes)
     if table.entry is None and wanted["reward"] is None:
         found = _as_counts(table, wanted, counts)
+        if found is not None and wanted["text"] not in (None, "none"):
+            raise ValueError(f"holds counts, no responses: there is no text {wanted['text']!r}")
         if found is not None:
             return found
     _refuse_filters(table)
@@ -67,6 +70,9 @@ def assemble(
         plain = answer_name.startswith("answer") and wanted["answer"] is None
         if plain and roles.is_reference(answers, group, flags):
             answers = answer_name = None
+    text = _text(table, wanted["text"], kept, group, np.where(scored, hit, np.nan), notes)
+    if text is None and wanted["text"] is None and answers is not None:
+        text = texts_of(answers, str(answer_name))
     notes += _count_notes(table, n, unscored, reward_name)
     notes += _other_counts(table, kept, group, n, c)
     return {
@@ -79,6 +85,7 @@ def assemble(
         "group": group,
         "reward": reward,
         "answer": None if answers is None else np.array(answers, dtype=object),
+        "text": text,
         "identical": _identical(table, kept, group, n, c),
         "columns": {
             "prompt": prompt_name,
@@ -89,6 +96,26 @@ def assemble(
         "threshold": threshold,
         "warnings": tuple(notes),
     }
+
+
+def _text(
+    table: Table, wanted: str | None, kept: Array, group: Array, success: Array, notes: list[str]
+) -> Texts | None:
+    """The responses of the rollouts kept, unless they are the reference solution."""
+    if table.text is None:
+        if wanted not in (None, "none") and not (table.store and table.store.full):
+            raise ValueError(
+                f"no rollout has a text in {wanted!r}; there are {table.names_known()}"
+            )
+        return None
+    text = table.text.take(kept)
+    if wanted is None and roles.is_reference(text.hash.tolist(), group, success):
+        notes.append(
+            f"{text.column!r} is the same for all rollouts of a prompt although success varies: a"
+            f" reference, it seems, and not the responses (--text {text.column} takes it)"
+        )
+        return None
+    return text
 
 
 def _drop_summaries(
@@ -262,6 +289,7 @@ def _as_counts(
         "group": None,
         "reward": None,
         "answer": None,
+        "text": None,
         "identical": 0,
         "columns": {
             "prompt": prompt_name,

@@ -30,8 +30,14 @@ ANSWERS = (
 STEPS = ("step", "global_step", "training_step", "train_step", "policy_version")
 EPOCHS = ("epoch",)
 COMPLETIONS = (
-    "completion", "output", "response", "generation", "raw_generation", "full_model_response",
-    "output_list", "code", "code_list", "solution", "text",
+    "completion", "response", "output", "generation", "raw_generation", "full_model_response",
+    "model_response", "model_output", "model_completion", "completion_text", "response_text",
+    "output_text", "generated_text", "generated_response", "raw_response", "raw_output",
+    "answer_text", "sampled", "output_list", "code", "code_list", "solution", "text", "content",
+)  # fmt: skip
+CHATS = (
+    "message", "conversation", "chat", "dialogue", "dialog", "transcript", "trajectory", "traj",
+    "turn", "resp",
 )  # fmt: skip
 TOTALS = (
     "n", "num_samples", "n_samples", "num_rollouts", "n_rollouts", "num_total", "n_total", "total",

@@ -131,8 +131,8 @@ def has_reward(record: dict[str, Any], wanted: str | None) -> bool:
 
 def explode(
     record: dict[str, Any], how: tuple[str, tuple[str, ...]]
-) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
-    """The scalars of an entry, and its rollouts one by one."""
+) -> tuple[dict[str, Any], Iterator[tuple[dict[str, Any], dict[str, Any]]]]:
+    """The scalars of an entry, and its rollouts one by one: scalars, and all that one holds."""
     scalars, lists = flatten(record)
     kind, names = how
     if names[0] not in lists:
@@ -141,15 +141,18 @@ def explode(
         items = lists[names[0]]
         if not all(isinstance(item, dict) for item in items):
             raise ValueError(f"{names[0]!r} holds something that is not an object")
-        return scalars, (flatten(item)[0] for item in items)
+        return scalars, ((flatten(item)[0], item) for item in items)
     size = len(lists[names[0]])
     for name in names[1:]:
         if name in lists and len(lists[name]) != size:
             raise ValueError(
                 f"{name!r} has {len(lists[name])} values beside {size} of {names[0]!r}"
             )
+    late = [n for n, items in lists.items() if n not in names and len(items) == size]
+    names = (*names, *late)
     columns = [[_first(v) for v in lists.get(name, [None] * size)] for name in names]
-    return scalars, (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+    rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+    return scalars, ((row, row) for row in rows)
 
 
 def _first(item: Any) -> Any:

@@ -10,10 +10,12 @@ from itertools import chain, islice
 from typing import Any
 
 from ._rollout_files import Part, ReadError
-from ._rollout_names import COMPLETIONS, HARNESS, PROMPT_TEXTS, is_role, label, rank
+from ._rollout_names import COMPLETIONS, HARNESS, PROMPT_TEXTS, TOTALS, is_role, label, rank
 from ._rollout_shapes import entries, explode, flatten, has_reward, inner, matches
+from ._rollout_text import Texts, TextStore, dig, text_field
 
 _SAMPLE = 200
+_SHAPES = 1000
 _NUMBER = re.compile(r"([_-](sample|rollout|attempt|trial|run))?[_-]?\d+$")
 Columns = dict[str, list[Any]]
 
@@ -36,10 +38,16 @@ class Table:
     names: list[tuple[int, Part, list[str] | None]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     path: str = ""
+    store: TextStore | None = None
+    text: Texts | None = None
 
     @property
     def size(self) -> int:
         return len(self.places)
+
+    def names_known(self) -> str:
+        """The fields of the file, in words."""
+        return _few([*self.columns, *sorted(self.other)], 30)
 
     def place(self, row: int) -> str:
         """Where a rollout stands, in words."""
@@ -51,8 +59,13 @@ class Table:
 
 
 def gather(parts: Iterable[Part], wanted: dict[str, str | None], asked: list[str]) -> Table:
-    """All rollouts of the parts. `asked` are names that the user gave: they are kept whole."""
+    """All rollouts of the parts. `asked` are names that the user gave: they are kept whole.
+
+    The text of responses is kept apart, unless `wanted` says "none" of it.
+    """
     table = Table()
+    if wanted["text"] != "none":
+        table.store = TextStore(wanted["text"])
     reward = wanted["reward"].split(",")[0] if wanted["reward"] else None
     for part in parts:
         if part.kind == "document":
@@ -60,6 +73,13 @@ def gather(parts: Iterable[Part], wanted: dict[str, str | None], asked: list[str
         else:
             records = ((number, _object(part, number, r)) for number, r in part.content)
             _add(table, part, records, None, reward, asked)
+    if table.store is not None:
+        table.text = table.store.finish(table.size)
+        if table.store.full:
+            table.notes.append(
+                f"no room for the responses, so nothing is said of their diversity"
+                f" ({table.store.full}); --no-text leaves them out"
+            )
     return table
 
 
@@ -176,37 +196,116 @@ def _add_flat(
 ) -> None:
     flat: dict[str, None] = {}
     for record in sample:
-        flat.update(dict.fromkeys(flatten(record)[0]))
-        flat.update(dict.fromkeys(name for name in record if rank(name, PROMPT_TEXTS) is not None))
-        flat.update(dict.fromkeys(name for name in record if rank(name, COMPLETIONS) is not None))
-        if "doc_id" in record:
-            flat.update(dict.fromkeys(name for name in HARNESS if name in record))
+        flat.update(dict.fromkeys(_fields(record)))
     if table.size and not table.columns.keys() & flat.keys():
         raise ReadError(part.name, f"has other columns ({_few(flat)}) than the files before it")
-    flat = {n: None for n in flat if n.count(".") == 0 or not rank(n, COMPLETIONS)}
     trl = {"step", "prompt", "completion", "advantage"} <= flat.keys()
     keep = [n for n in flat if trl or is_role(n) or _asked(n, asked)]
     keep += [n for n in table.columns if n not in keep]
     keep = [n for n in keep if not (trl and n == "advantage")]
     table.other |= flat.keys() - set(keep)
-    before = table.size
     for name in keep:
-        table.columns.setdefault(name, [None] * before)
-    getters = [(table.columns[n].append, n, n.split("."), _reader(n, asked)) for n in keep]
-    number_of = table.places.append
+        table.columns.setdefault(name, [None] * table.size)
+    getters = [_getter(table, name, asked) for name in keep]
+    store, number_of = table.store, table.places.append
+    text = None if store is None else text_field(_first_values(sample), store.wanted)
+    late: dict[str, str] = {}
+    shapes = _Shapes(sample)
     for number, record in records:
         number_of(number)
-        for append, name, steps, read in getters:
+        if not (shapes.names >= record.keys()) or (shapes.nested and not shapes.knows(record)):
+            new = [name for name in _fields(record) if name not in flat]
+            flat.update(dict.fromkeys(new))
+            for name in new:
+                if not (trl or _asked(name, asked) or _may_be_late(name)):
+                    table.other.add(name)
+                    continue
+                late[name] = table.place(table.size - 1)
+                table.columns[name] = [None] * (table.size - 1)
+                getters.append(_getter(table, name, asked))
+            if store is not None and text is None:
+                text = text_field(record, store.wanted)
+            shapes.add(record)
+        for append, name, nested, read in getters:
             value = record.get(name)
-            if value is None and len(steps) > 1:
-                value = _dig(record, steps)
+            if value is None and nested:
+                value = dig(record, name)
             append(value if value is None else read(value))
+        if store is not None and text is not None:
+            store.add(table.size - 1, record, text)
+    _settle(table, late, asked)
 
 
-def _dig(record: Any, steps: list[str]) -> Any:
-    for step in steps:
-        record = record.get(step) if isinstance(record, dict) else None
-    return record
+def _fields(record: dict[str, Any]) -> list[str]:
+    """Names of the fields that may matter: scalars, and prompts or responses as lists."""
+    names = flatten(record)[0]
+    texts = [n for n in record if rank(n, PROMPT_TEXTS) is not None or _is_completion(n)]
+    harness = [n for n in HARNESS if n in record] if "doc_id" in record else []
+    return [
+        n
+        for n in dict.fromkeys([*names, *texts, *harness])
+        if "." not in n or not _is_completion(n)
+    ]
+
+
+def _is_completion(name: str) -> bool:
+    return rank(name, COMPLETIONS) is not None
+
+
+class _Shapes:
+    """Which fields records have had so far, nested ones too."""
+
+    def __init__(self, sample: list[dict[str, Any]]) -> None:
+        self.names: set[str] = set()
+        self.nested: set[str] = set()
+        self._seen: set[tuple[Any, ...]] = set()
+        for record in sample:
+            self.add(record)
+
+    def add(self, record: dict[str, Any]) -> None:
+        self.names |= record.keys()
+        self.nested |= {name for name, value in record.items() if isinstance(value, dict)}
+        self._seen.add(_shape(record, self.nested))
+
+    def knows(self, record: dict[str, Any]) -> bool:
+        if len(self._seen) > _SHAPES:
+            self._seen.clear()
+        return _shape(record, self.nested) in self._seen
+
+
+def _shape(record: dict[str, Any], nested: Iterable[str]) -> tuple[Any, ...]:
+    """The names of the fields of the nested objects, and of those nested in them."""
+    inside = ((name, record.get(name)) for name in nested)
+    return tuple((n, *v, _shape(v, v)) for n, v in inside if isinstance(v, dict))
+
+
+def _first_values(sample: list[dict[str, Any]]) -> dict[str, Any]:
+    """A record with the first value of every field that is not null."""
+    values: dict[str, Any] = {}
+    for record in reversed(sample):
+        values.update((name, value) for name, value in record.items() if value is not None)
+    return values
+
+
+def _getter(table: Table, name: str, asked: list[str]) -> tuple[Any, str, bool, Any]:
+    return table.columns[name].append, name, "." in name, _reader(name, asked)
+
+
+def _may_be_late(name: str) -> bool:
+    """Whether a column may begin in the middle of a file; counts of a whole prompt do not."""
+    return is_role(name) and all(rank(name, names) is None for names in (TOTALS, HARNESS))
+
+
+def _settle(table: Table, late: dict[str, str], asked: list[str]) -> None:
+    """Say which columns began late, and leave out those that most rollouts lack."""
+    for name, place in late.items():
+        held = sum(value is not None for value in table.columns[name])
+        note = f"{name!r} first appears at {place} and is in {held} of {table.size} rollouts"
+        if 2 * held < table.size and not _asked(name, asked):
+            del table.columns[name]
+            table.other.add(name)
+            note += ": left out; naming it as an option takes it"
+        table.notes.append(note)
 
 
 def _asked(name: str, asked: list[str]) -> bool:
@@ -247,6 +346,8 @@ def _add_entries(
 ) -> None:
     assert table.entry is not None
     readers: dict[str, Any] = {}
+    names: dict[tuple[str, ...], str | None] = {}
+    store, list_of = table.store, f"{how[1][0]}." if how[0] == "objects" else ""
     for number, record in records:
         try:
             shared, rollouts = explode(record, how)
@@ -254,7 +355,12 @@ def _add_entries(
             place = labels[number] if labels else f"{part.kind} {number}"
             raise ReadError(part.name, str(error), place) from None
         start = table.size
-        for row in rollouts:
+        for row, whole in rollouts:
+            if store is not None:
+                if names.get(shape := tuple(whole)) is None:
+                    wanted = store.wanted and store.wanted.removeprefix(list_of)
+                    names[shape] = text_field(whole, wanted)
+                store.add(table.size, whole, names[shape])
             for name, value in row.items():
                 if name not in table.columns:
                     table.columns[name] = [None] * table.size

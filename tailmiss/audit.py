@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _validate as check
 from ._audit_answers import Answers, summarise_answers
 from ._audit_regime import Gradient, Regime, gradient_shares, regime
+from ._audit_text import TextDiversity, at_step, measure_texts
 from ._rng import RNG
 from .bootstrap import MeanOverProblems, mean_over_problems
 from .passk import pass_at_k, pass_hat_k
@@ -70,6 +71,8 @@ class Audit:
         Shares of the expected update by difficulty, and the learning rate this implies.
     answers : Answers or None
         What an answer column adds.
+    text : TextDiversity or None
+        How varied the responses within groups are, where the file has text.
     by_step : dict of str to Audit
         The same for each training step.
     """
@@ -92,6 +95,7 @@ class Audit:
     regime: Regime | None
     gradient: Gradient | None
     answers: Answers | None
+    text: TextDiversity | None
     columns: dict[str, str | None]
     threshold: float | None
     warnings: tuple[str, ...]
@@ -192,8 +196,9 @@ def audit(
     steps = list(dict.fromkeys(rollouts.step.tolist()))
     scored = list(dict.fromkeys(rollouts.step[rollouts.n > 0].tolist()))
     parts = {
-        str(step): _audit(rollouts.select(np.flatnonzero(rollouts.step == step)), options)
+        str(step): _audit(rollouts.select(groups), options, within=at_step(whole.text, groups))
         for step in scored
+        for groups in [np.flatnonzero(rollouts.step == step)]
     }
     warnings = whole.warnings
     if missing := [str(step) for step in steps if str(step) not in parts]:
@@ -201,7 +206,13 @@ def audit(
     return Audit(**{**whole.__dict__, "by_step": parts, "warnings": warnings})
 
 
-def _audit(rollouts: Rollouts, options: Mapping[str, Any], *, intervals: bool = False) -> Audit:
+def _audit(
+    rollouts: Rollouts,
+    options: Mapping[str, Any],
+    *,
+    intervals: bool = False,
+    within: TextDiversity | None = None,
+) -> Audit:
     n, c = rollouts.n.astype(float), rollouts.c.astype(float)
     held = n > 0
     if not held.any():
@@ -258,6 +269,9 @@ def _audit(rollouts: Rollouts, options: Mapping[str, Any], *, intervals: bool = 
         regime=where,
         gradient=share,
         answers=summarise_answers(rollouts, sizes, warnings),
+        text=measure_texts(
+            rollouts, confidence=options["confidence"], rng=options["rng"], within=within
+        ),
         columns=rollouts.columns,
         threshold=rollouts.threshold,
         warnings=tuple(warnings),

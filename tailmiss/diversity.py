@@ -18,6 +18,7 @@ from .text_diversity import (
     group_diversity,
     ngram_similarity,
     self_bleu,
+    text_measures,
     vendi_score,
 )
 
@@ -29,6 +30,7 @@ __all__ = [
     "ngram_similarity",
     "rare_nll_shift",
     "self_bleu",
+    "text_measures",
     "unseen_answers",
     "unseen_correct_mass",
     "variance_profile",

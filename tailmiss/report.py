@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from . import provenance
+from ._audit_text import NAMES, how_measured
 from .audit import Audit, Row
 
 BLUE, RED, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"
 
 
 def write_report(audit: Audit, folder: str | Path) -> list[Path]:
-    """Write report.html, audit.json, audit.csv, groups.csv and three figures as SVG and PNG.
+    """Write report.html, audit.json, audit.csv, and the figures as SVG and PNG.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def write_report(audit: Audit, folder: str | Path) -> list[Path]:
     provenance.write(written[0], page)
     provenance.write_json(written[1], audit.to_dict())
     provenance.write(written[2], audit.to_frame().to_csv(index=False, float_format="%.12g"))
-    for name, draw in FIGURES.items():
+    for name, draw in _figures(audit).items():
         for ending in ("svg", "png"):
             path = folder / f"{name}.{ending}"
             provenance.write(path, _picture(audit, draw, ending))
@@ -64,9 +65,12 @@ def render(audit: Audit) -> str:
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     environment.filters |= {"number": _number, "share": _share}
-    figures = {name: _svg(_picture(audit, draw, "svg")) for name, draw in FIGURES.items()}
+    figures = {name: _svg(_picture(audit, draw, "svg")) for name, draw in _figures(audit).items()}
     template = environment.get_template("report.html.j2")
-    return template.render(audit=audit, summary=audit.summary(), figures=figures)
+    return template.render(
+        audit=audit, summary=audit.summary(), figures=figures, measure_names=NAMES,
+        how_measured=how_measured,
+    )  # fmt: skip
 
 
 def _number(value: float, digits: int = 4) -> str:
@@ -173,4 +177,41 @@ def _rates(audit: Audit, axes: Any) -> None:
     axes.legend(loc="best", fontsize=8)
 
 
+def _texts(audit: Audit, axes: Any) -> None:
+    """Distinct-2 and Self-BLEU of groups: over the steps, or how they spread without steps."""
+    shown = {"distinct_2": (BLUE, "o-"), "self_bleu": (RED, "s--")}
+    parts = {s: p.text for s, p in audit.by_step.items() if p.text and p.text.groups}
+    for name, (colour, style) in shown.items():
+        if len(parts) > 1:
+            rows = [part.measures[name] for part in parts.values()]
+            low, value, high = (np.array([getattr(r, x) for r in rows]) for x in _ENDS)
+            at = np.arange(len(rows))
+            axes.fill_between(at, low, high, color=colour, alpha=0.18, linewidth=0)
+            axes.plot(at, value, style, color=colour, ms=4, label=NAMES[name])
+        elif audit.text:
+            values = np.array([own[name] for own in audit.text.values.values()])
+            values = values[~np.isnan(values)]
+            edges = np.linspace(0, 1, 21)
+            counts = np.histogram(values.clip(0, 1), edges)[0] / max(values.size, 1)
+            axes.stairs(counts, edges, color=colour, ls="-" if style[1:] == "-" else "--", lw=1.6,
+                        label=NAMES[name])  # fmt: skip
+    axes.legend(loc="best", fontsize=8)
+    if len(parts) < 2:
+        axes.set_xlabel("value of a group")
+        axes.set_ylabel("share of groups")
+        return
+    few = np.unique(np.linspace(0, len(parts) - 1, min(len(parts), 10)).astype(int))
+    axes.set_xticks(few, [list(parts)[i] for i in few])
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel("step")
+    axes.set_ylabel("mean over groups")
+
+
+_ENDS = ("low", "value", "high")
 FIGURES = {"mixed_share": _mixed, "pass_at_k": _passes, "success_rates": _rates}
+
+
+def _figures(audit: Audit) -> dict[str, Any]:
+    """The figures of this audit: one more where texts were measured."""
+    measured = audit.text and audit.text.measures["self_bleu"].used
+    return FIGURES | ({"text_diversity": _texts} if measured else {})

@@ -17,6 +17,7 @@ from ._rollout_files import Progress, ReadError, parts
 from ._rollout_groups import assemble
 from ._rollout_names import label
 from ._rollout_table import Table, gather
+from ._rollout_text import Texts
 
 Array = NDArray[Any]
 
@@ -39,6 +40,9 @@ class Rollouts:
         Group of each rollout, by place in the arrays above; None where the file holds counts.
     reward, answer : arrays or None
         Of each rollout: NaN and None where it has none.
+    text : Texts or None
+        The response of each rollout, kept in a temporary file; ``text.read()`` gives strings and
+        None, ``text.column`` the field.
     identical : int
         Groups without a signal whose completions are all the same text.
     columns : dict
@@ -59,6 +63,7 @@ class Rollouts:
     group: Array | None
     reward: Array | None
     answer: Array | None
+    text: Texts | None
     identical: int
     columns: dict[str, str | None]
     threshold: float | None
@@ -108,6 +113,7 @@ class Rollouts:
                 "group": None if kept is None else place[self.group[kept]],  # type: ignore[index]
                 "reward": None if self.reward is None else self.reward[kept],
                 "answer": None if self.answer is None else self.answer[kept],
+                "text": None if self.text is None else self.text.take(kept),
             }
         )
 
@@ -127,7 +133,7 @@ class Rollouts:
         columns: dict[str, str | None] = dict.fromkeys(("prompt", "reward", "answer", "step"))
         return cls(
             "counts", "counts", names, None, total.astype(int), hits.astype(int),
-            np.zeros(total.size, int), None, None, None, 0, columns, None,
+            np.zeros(total.size, int), None, None, None, None, 0, columns, None,
         )  # fmt: skip
 
 
@@ -139,6 +145,7 @@ def read_rollouts(
     threshold: float | None = None,
     answer: str | None = None,
     step: str | None = None,
+    text: str | None = None,
     n: str | None = None,
     c: str | None = None,
     where: Mapping[str, str] | None = None,
@@ -157,6 +164,9 @@ def read_rollouts(
     prompt, reward, answer, step : str, optional
         Names of columns; "a.b" reaches into objects, "a,b" as prompt groups by both. Without
         `step`, a column of that name is taken; step="none" pools the steps.
+    text : str, optional
+        Name of the column of responses: strings, or chats whose last assistant turn is taken. By
+        default found by its name, or else the answers; text="none" leaves texts out.
     threshold : float, optional
         Smallest reward that is a success. Needed where rewards are not 0/1 or -1/1.
     n, c : str, optional
@@ -205,6 +215,7 @@ def read_rollouts(
     wanted = {"prompt": prompt, "reward": reward, "answer": answer, "step": step}
     asked = [name for name in (*wanted.values(), n, c, *(where or {})) if name]
     asked += [part.strip() for name in asked for part in name.split(",")]
+    wanted["text"] = text
     try:
         with ExitStack() as open_files:
             table = gather(_all(names, open_files, progress), wanted, asked)
@@ -237,5 +248,7 @@ def _filter(table: Table, where: Mapping[str, str]) -> None:
         table.columns[name] = [cells[i] for i in rows]
     table.names = [(int(np.searchsorted(rows, start)), p, lab) for start, p, lab in table.names]
     table.places = type(table.places)("q", [table.places[i] for i in rows])
+    if table.text is not None:
+        table.text = table.text.take(rows)
     if table.entry is not None:
         table.entry = type(table.entry)("q", [table.entry[i] for i in rows])

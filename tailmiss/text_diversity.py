@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from . import _validate as check
 from .estimate import MeanEstimate
 
 Texts = Iterable[str] | Iterable[Sequence[Hashable]] | NDArray[Any]
+Array = NDArray[Any]
 Tokenizer = Callable[[str], Sequence[Hashable]]
+MEASURES = ("distinct_1", "distinct_2", "self_bleu", "vendi", "distinct_texts", "length")
 
 
 def distinct_n(texts: Texts, n: int = 2, *, tokenize: Tokenizer = str.split) -> float:
@@ -55,8 +57,8 @@ def distinct_n(texts: Texts, n: int = 2, *, tokenize: Tokenizer = str.split) -> 
     0.75
     """
     n = check.whole_number("n", n)
-    grams = [gram for tokens in _tokens(texts, tokenize) for gram in _ngrams(tokens, n)]
-    return len(set(grams)) / len(grams) if grams else float("nan")
+    *_, (_, grams) = _ngrams(_tokens(texts, tokenize), n)
+    return np.unique(grams).size / grams.size if grams.size else float("nan")
 
 
 def self_bleu(
@@ -109,24 +111,25 @@ def self_bleu(
     sentences = _tokens(texts, tokenize)
     if len(sentences) < 2:
         return float("nan")
-    matches = np.zeros((max_n, len(sentences)), int)
-    for n in range(1, max_n + 1):
-        counts = [Counter(_ngrams(tokens, n)) for tokens in sentences]
-        best: dict[Any, tuple[int, int]] = {}
-        for count in counts:
-            for gram, times in count.items():
-                first, second = best.get(gram, (0, 0))
-                best[gram] = (times, first) if times > first else (first, max(second, times))
-        for i, count in enumerate(counts):
-            for gram, times in count.items():
-                first, second = best[gram]
-                matches[n - 1, i] += min(times, second if times == first else first)
+    matches = [_clipped(*grams, len(sentences)) for grams in _ngrams(sentences, max_n)]
     closest = _closest_other([len(tokens) for tokens in sentences])
     scores = [
-        _bleu(matches[:, i].tolist(), len(tokens), closest[i], epsilon)
+        _bleu([int(hits[i]) for hits in matches], len(tokens), closest[i], epsilon)
         for i, tokens in enumerate(sentences)
     ]
     return math.fsum(scores) / len(scores)
+
+
+def _clipped(owner: Array, grams: Array, texts: int) -> Array:
+    """N-grams of each text that another text has too, each at most as often as one of them has."""
+    pairs, times = np.unique(grams * texts + owner, return_counts=True)
+    gram, owner = np.divmod(pairs, texts)
+    order = np.lexsort((times, gram))
+    gram, owner, times = gram[order], owner[order], times[order]
+    last = np.append(gram[1:] != gram[:-1], True)[: gram.size]
+    most = times[last][np.cumsum(last) - last]
+    before = np.append(0, np.where(last[:-1], 0, times[:-1]))[: gram.size]
+    return np.bincount(owner, np.minimum(times, np.where(last, before, most)), texts)
 
 
 def _bleu(matches: list[int], length: int, reference: int, epsilon: float) -> float:
@@ -164,12 +167,16 @@ def ngram_similarity(texts: Texts, n: int = 2, *, tokenize: Tokenizer = str.spli
            [0. , 0. , 1. ]])
     """
     n = check.whole_number("n", n)
-    counts = [Counter(_ngrams(tokens, n) or [tuple(tokens)]) for tokens in _tokens(texts, tokenize)]
-    place = {gram: j for j, gram in enumerate(dict.fromkeys(g for c in counts for g in c))}
-    table = np.zeros((len(counts), len(place)))
-    for i, count in enumerate(counts):
-        for gram, times in count.items():
-            table[i, place[gram]] = times
+    sentences = _tokens(texts, tokenize)
+    *_, (owner, grams) = _ngrams(sentences, n)
+    whole: dict[Any, int] = {}
+    short = [(i, tuple(own)) for i, own in enumerate(sentences) if len(own) < n]
+    codes = [whole.setdefault(own, grams.max(initial=-1) + 1 + len(whole)) for _, own in short]
+    owner = np.append(owner, np.array([i for i, _ in short], int))
+    grams = np.unique(np.append(grams, np.array(codes, int)), return_inverse=True)[1]
+    width = int(grams.max(initial=-1)) + 1
+    table = np.bincount(owner * width + grams, minlength=len(sentences) * width).astype(float)
+    table = table.reshape(len(sentences), width)
     table /= np.sqrt((table**2).sum(axis=1, keepdims=True))
     return table @ table.T
 
@@ -218,13 +225,55 @@ def vendi_score(similarity: ArrayLike) -> float:
     return float(np.exp(-(share @ np.log(share))))
 
 
+def text_measures(
+    texts: Sequence[str | Sequence[Hashable]], *, tokenize: Tokenizer = str.split
+) -> dict[str, float]:
+    """Every measure of one group of texts.
+
+    Parameters
+    ----------
+    texts : strings or token sequences
+    tokenize : callable
+        Splits a string.
+
+    Returns
+    -------
+    dict of str to float
+        distinct_1, distinct_2, self_bleu and vendi (of bigrams), as their functions give them;
+        distinct_texts, different texts over texts; length, mean tokens of a text. NaN where a
+        measure has nothing to rest on.
+
+    Raises
+    ------
+    ValueError
+        As :func:`distinct_n`.
+
+    Examples
+    --------
+    >>> found = text_measures(["a b c", "a b c", "a d"])
+    >>> round(found["distinct_texts"], 3), round(found["length"], 3), found["distinct_2"]
+    (0.667, 2.667, 0.6)
+    """
+    sentences = _tokens(texts, tokenize)
+    if not sentences:
+        return dict.fromkeys(MEASURES, float("nan"))
+    return {
+        "distinct_1": distinct_n(sentences, 1),
+        "distinct_2": distinct_n(sentences, 2),
+        "self_bleu": self_bleu(sentences),
+        "vendi": vendi_score(ngram_similarity(sentences)),
+        "distinct_texts": len({t if isinstance(t, str) else tuple(t) for t in texts}) / len(texts),
+        "length": sum(map(len, sentences)) / len(sentences),
+    }
+
+
 def group_diversity(
     texts: Iterable[str | Sequence[Hashable] | None],
     groups: Iterable[Hashable],
     *,
     tokenize: Tokenizer = str.split,
 ) -> dict[str, MeanEstimate]:
-    """Distinct-2, Self-BLEU and the Vendi score of bigrams within each group, then averaged.
+    """The measures of :func:`text_measures` within each group, then averaged over groups.
 
     Parameters
     ----------
@@ -238,8 +287,8 @@ def group_diversity(
     Returns
     -------
     dict of str to MeanEstimate
-        distinct_2, self_bleu and vendi: one draw a group with at least two texts. Compare files of
-        equal group size: all three depend on it.
+        One draw a group with at least two texts. Compare files of equal group size: all but
+        length depend on it.
 
     Raises
     ------
@@ -260,14 +309,14 @@ def group_diversity(
         if text is not None:
             members.setdefault(group, []).append(text)
     several = [own for own in members.values() if len(own) > 1]
-    measures: dict[str, Callable[[Any], float]] = {
-        "distinct_2": lambda own: distinct_n(own, tokenize=tokenize),
-        "self_bleu": lambda own: self_bleu(own, tokenize=tokenize),
-        "vendi": lambda own: vendi_score(ngram_similarity(own, tokenize=tokenize)),
-    }
+    return mean_measures([text_measures(own, tokenize=tokenize) for own in several])
+
+
+def mean_measures(groups: Sequence[dict[str, float]]) -> dict[str, MeanEstimate]:
+    """Means over groups of what :func:`text_measures` found; a NaN is no draw."""
     found = {}
-    for name, measure in measures.items():
-        values = np.array([measure(own) for own in several])
+    for name in dict.fromkeys([*MEASURES, *(key for group in groups for key in group)]):
+        values = np.array([group.get(name, float("nan")) for group in groups])
         found[name] = MeanEstimate.of(values[~np.isnan(values)])
     return found
 
@@ -294,5 +343,15 @@ def _tokens(texts: Texts, tokenize: Tokenizer) -> list[Sequence[Hashable]]:
     return found
 
 
-def _ngrams(tokens: Sequence[Hashable], n: int) -> list[tuple[Hashable, ...]]:
-    return list(zip(*(tokens[i:] for i in range(n)), strict=False))
+def _ngrams(texts: list[Sequence[Hashable]], most: int) -> Iterator[tuple[Array, Array]]:
+    """For n = 1..most the text and the number of every n-gram; equal n-grams have equal numbers."""
+    place: dict[Hashable, int] = {}
+    words = np.array([place.setdefault(w, len(place)) for text in texts for w in text], int)
+    text_of = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
+    grams = words
+    for n in range(1, most + 1):
+        if n > 1:
+            pairs = grams[:-1] * max(len(place), 1) + words[n - 1 :]
+            grams = np.unique(pairs, return_inverse=True)[1]
+        inside = text_of[: grams.size] == text_of[n - 1 :]
+        yield text_of[: grams.size][inside], grams[inside]

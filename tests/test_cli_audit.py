@@ -42,7 +42,7 @@ def test_text_says_what_was_taken(run):
         REAL / "rookworld_continuous_rewards_n8.json", "--threshold", 1, "--k", 1, "--N", "2,8"
     )
     assert code == 0
-    assert "reward = rewards; success is reward >= 1" in out
+    assert "reward = rewards, text = completions; success is reward >= 1" in out
     assert "prompt = entry of sample_results" in out
     assert "warning: 4 groups without a signal" in out
     assert err == ""
