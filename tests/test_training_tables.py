@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from tailmiss import audit, read_rollouts
 from tailmiss.figures import _training as tables
 from tailmiss.figures._figure import read_csv
 
@@ -110,3 +111,19 @@ def test_training_sharpens_at_gamma_zero():
     start, end = (frame[frame["step"] == step] for step in (0, 300))
     for measure, sign in {"pass_1": 1, "pass_256": -1, "retained": -1, "modes": -1}.items():
         assert (sign * (end[measure] - start[measure]) > 0).all(), measure
+
+
+@pytest.mark.parametrize(("part", "steps"), [("first", (0, 19)), ("last", (200, 300))])
+def test_an_audit_of_the_kept_rollouts_holds_the_exact_values(part, steps):
+    """Nineteen steps of the first run: intervals from 8 to 16 rollouts a prompt hold the exact
+    pass@k of the policy before and after them."""
+    rollouts = read_rollouts(tables.RESULTS / f"rollouts_{part}.jsonl.gz", step="none")
+    report = audit(rollouts)
+    assert report.scored == 19 * 32 * 8
+    exact = tables.curves().query("cell == 'N=8' and seed == 0 and split == 'train'")
+    exact = exact.set_index("step").loc[list(steps)]
+    for k in (1, 4, 16):
+        row = report.pass_at_k[k]
+        assert row.low < exact[f"pass_{k}"].min()
+        assert exact[f"pass_{k}"].max() < row.high
+    assert abs(report.pass_at_k[1].value - exact["pass_1"].mean()) < 0.02

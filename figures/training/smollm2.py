@@ -61,12 +61,12 @@ def problems(size: int, seed: int) -> Any:
 
 
 def run(
-    gamma: float | None, *, steps: int, seed: int, held_out: int = 64
+    gamma: float | None, *, steps: int, seed: int, prompts: int = 2, held_out: int = 32
 ) -> dict[str, float | str | None]:
     """Train once (without the mixin if gamma is None); success before and after on other problems.
 
-    4 problems a step with 8 rollouts each; success is the share of right answers among 4 samples
-    of each of `held_out` problems, with a bootstrap interval over problems.
+    `prompts` problems a step with 8 rollouts each; success is the share of right answers among 4
+    samples of each of `held_out` problems, with a bootstrap interval over problems.
     """
     from datasets import Dataset
     from transformers import PrinterCallback
@@ -75,7 +75,7 @@ def run(
     from tailmiss.torch.trl import TailMissConfig, TailMissMixin
 
     words, model = load()
-    training, others = problems(4 * steps, seed), problems(held_out, seed + 1000)
+    training, others = problems(prompts * steps, seed), problems(held_out, seed + 1000)
     entries = [*training, *others]
     scored: dict[int, list[float]] = {}
 
@@ -99,7 +99,7 @@ def run(
                 output_dir=folder,
                 seed=seed,
                 max_steps=steps,
-                per_device_train_batch_size=32,
+                per_device_train_batch_size=8 * prompts,
                 per_device_eval_batch_size=64,
                 num_generations=8,
                 num_generations_eval=4,
@@ -115,8 +115,8 @@ def run(
                 disable_tqdm=True,
             ),
             reward_funcs=correct,
-            train_dataset=Dataset.from_list(rows[: 4 * steps]),
-            eval_dataset=Dataset.from_list(rows[4 * steps :]),
+            train_dataset=Dataset.from_list(rows[: len(training)]),
+            eval_dataset=Dataset.from_list(rows[len(training) :]),
             processing_class=words,
             **adapter,
         )
@@ -149,16 +149,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="tailmiss.figures.training.smollm2", description=__doc__)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--held-out", type=int, default=64, help="problems that measure success")
+    parser.add_argument("--prompts", type=int, default=2, help="problems a step, 8 rollouts each")
+    parser.add_argument("--held-out", type=int, default=32, help="problems that measure success")
     parser.add_argument("--gamma", type=float, nargs="*", default=[1.0])
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the table goes")
     options = parser.parse_args()
     out = vars(options).pop("out")
     torch.set_num_threads(1)
-    rows = [
-        run(gamma, steps=options.steps, seed=options.seed, held_out=options.held_out)
-        for gamma in (None, *options.gamma)
-    ]
+    settings = {k: v for k, v in vars(options).items() if k != "gamma"}
+    rows = [run(gamma, **settings) for gamma in (None, *options.gamma)]
     text = pd.DataFrame(rows).to_csv(index=False, float_format="%.4g", lineterminator="\n")
     provenance.write(out / "smollm2.csv", text)
     command = "python -m tailmiss.figures.training.smollm2"
