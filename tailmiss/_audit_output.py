@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ._audit_rows import CAUTION, DOUBTFUL
 from ._audit_text import how_measured, text_dict
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def as_dict(audit: Audit) -> dict[str, Any]:
         "answers": asdict(audit.answers) if audit.answers else None,
         "text_diversity": text_dict(audit.text),
         "population": None,
+        "extrapolation": None,
         "regime": None,
         "gradient": None,
         "columns": audit.columns,
@@ -49,6 +51,11 @@ def as_dict(audit: Audit) -> dict[str, Any]:
     if population := audit.population:
         names = ("alpha", "beta", "zero", "one", "mean_rate", "log_likelihood")
         result["population"] = {name: getattr(population, name) for name in names}
+        result["extrapolation"] = {
+            "from": audit.n[2],
+            "fit_p_value": audit.fit_p_value,
+            "caution": CAUTION,
+        }
     if audit.regime:
         result["regime"] = asdict(audit.regime) | {"cost": audit.regime.cost}
     if gradient := audit.gradient:
@@ -77,6 +84,8 @@ def _rows(rows: dict[int, Row], name: str, *, naive: bool = False) -> dict[str, 
         values = {name: values.pop("value"), **values}
         if not naive:
             del values["naive"]
+        if row.extrapolated:
+            values["caution"] = CAUTION
         result[str(at)] = values
     return result
 
@@ -212,6 +221,15 @@ def _about_focal(audit: Audit) -> list[str]:
     ]
 
 
+def fit_check(p: float) -> str:
+    """What the test of the fit says, for the end of a sentence; "" where there was none."""
+    if math.isnan(p):
+        return ""
+    if p < DOUBTFUL:
+        return f", and the counts do not fit this one (p = {p:.2g})"
+    return f"; the counts do not contradict this one (p = {p:.2g}), but show no rates far below 1/n"
+
+
 def _about_assumptions(audit: Audit) -> str:
     if audit.population is None:
         return "All numbers are unbiased estimates from the rollouts; nothing is modelled."
@@ -220,5 +238,7 @@ def _about_assumptions(audit: Audit) -> str:
         " for the region, they come from a fitted population (Beta with masses at 0 and 1:"
         f" alpha {audit.population.alpha:.3g}, beta {audit.population.beta:.3g},"
         f" {audit.population.zero:.1%} never and {audit.population.one:.1%} always solved)."
-        " The rare share is an assumption, not a measurement."
+        f" Caution: if success rates follow another law, the truth can lie outside the intervals of"
+        f" the fit{fit_check(audit.fit_p_value)}. The rare share is an assumption, not a"
+        " measurement."
     )

@@ -180,6 +180,8 @@ def _text(result: Audit) -> list[str]:
 
 
 def _table(title: str, at: str, rows: dict[int, Row], *, naive: bool = False) -> list[str]:
+    from ._audit_rows import CAUTION
+
     head = f"{title:<22}{at:>6}  {'value':>8}  {'interval over prompts':>22}  {'prompts':>7}"
     head += f"  {'fitted':>8}" + (f"  {'from mean rate':>14}" if naive else "")
     lines = [head]
@@ -187,9 +189,15 @@ def _table(title: str, at: str, rows: dict[int, Row], *, naive: bool = False) ->
         interval = f"[{_number(row.low)}, {_number(row.high)}]" if not math.isnan(row.low) else ""
         line = f"{'':<22}{x:>6}  {_number(row.value):>8}  {interval:>22}  {row.prompts:>7}"
         line += f"  {_number(row.fitted):>8}" + (f"  {_number(row.naive):>14}" if naive else "")
+        if row.extrapolated:
+            line += "  if Beta"
         if not math.isnan(row.fitted_low):
-            line += f"  fitted in [{_number(row.fitted_low)}, {_number(row.fitted_high)}]"
+            line += f": {_number(row.fitted_low)} to {_number(row.fitted_high)}"
+        if not math.isnan(row.least):
+            line += f"; any law: {_number(row.least)} to {_number(row.most)}"
         lines.append(line.rstrip())
+    if any(row.extrapolated for row in rows.values()):
+        lines.append(f'  "if Beta": {CAUTION}')
     return [*lines, ""]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
+from ._rng import RNG, generator
 
 if TYPE_CHECKING:
     from .prompts import PromptPopulation
@@ -22,6 +23,8 @@ _LAW = (float(np.log(1e-3)), float(np.log(1e4)))
 _MASS = (0.0, 0.999)
 _FEWEST_FOR_MASSES = 4
 _LEAST_MASS = 1e-6
+_MOST_CELLS = 2000
+_ENOUGH_WORSE = 5
 
 
 def distinct_counts(n: ArrayLike, c: ArrayLike) -> Array:
@@ -48,6 +51,58 @@ def fit_cells(kind: type[PromptPopulation], cells: Array, masses: bool) -> Promp
     population = _population(kind, best.x)
     zero, one = (m if m > _LEAST_MASS else 0.0 for m in (population.zero, population.one))
     return kind(population.alpha, population.beta, zero, one, cells, -float(best.fun))
+
+
+def fit_p_value(best: PromptPopulation, draws: int, rng: RNG) -> float:
+    """Share of fits to counts drawn from `best` that are no better than `best` is to its own.
+
+    Drawing ends where enough have been (Besag and Clifford, 1991): the p-value stays valid.
+    """
+    assert best.cells is not None
+    n, _, w = best.cells.T
+    masses = bool(n.max() >= _FEWEST_FOR_MASSES)
+    sizes = np.unique(n)
+    if sizes.sum() <= (4 if masses else 2) or len(best.cells) > _MOST_CELLS:
+        return float("nan")
+    prompts = {size: int(w[n == size].sum()) for size in sizes.tolist()}
+    laws = {size: best.expected_counts(int(size)) for size in prompts}
+    start, source = _point(best), generator(rng)
+    seen = _deviance(best.cells, _loss(start, best.cells)[0])
+    worse = 0
+    for drawn in range(1, draws + 1):
+        cells = np.concatenate(
+            [
+                np.column_stack([np.full(hits.size, size), hits, times[hits]])
+                for size, number in prompts.items()
+                for times in [source.multinomial(number, laws[size])]
+                for hits in [np.flatnonzero(times)]
+            ]
+        ).astype(float)
+        fit = _minimise(_loss, start, masses, cells, precision=1e-7)
+        worse += _deviance(cells, float(fit.fun)) >= seen - 1e-9
+        if worse == _ENOUGH_WORSE:
+            return worse / drawn
+    return (worse + 1) / (draws + 1)
+
+
+def _deviance(cells: Array, loss: float) -> float:
+    """Twice the log-likelihood that the fit loses to the observed shares themselves."""
+    n, _, w = cells.T
+    total = np.array([w[n == size].sum() for size in n])
+    return 2 * (float(w @ np.log(w / total)) + loss)
+
+
+def _point(population: PromptPopulation) -> Array:
+    """Its parameters, within the box."""
+    start = np.array(
+        [
+            np.log(population.alpha),
+            np.log(population.beta),
+            population.zero,
+            population.one / max(1 - population.zero, 1e-9),
+        ]
+    )
+    return np.clip(start, [_LAW[0]] * 2 + [0, 0], [_LAW[1]] * 2 + [_MASS[1]] * 2)
 
 
 def fit_curve(kind: type[PromptPopulation], k: Array, value: Array, mass: bool) -> PromptPopulation:
@@ -145,10 +200,7 @@ def profile_interval(
     cells, kind = best.cells, type(best)
     drop = float(chdtri(1, 1 - confidence)) / 2
     masses = bool(cells[:, 0].max() >= _FEWEST_FOR_MASSES)
-    start = np.array(
-        [np.log(best.alpha), np.log(best.beta), best.zero, best.one / max(1 - best.zero, 1e-9)]
-    )
-    start = np.clip(start, [_LAW[0]] * 2 + [0, 0], [_LAW[1]] * 2 + [_MASS[1]] * 2)
+    start = _point(best)
     free = range(4 if masses else 2)
 
     def value(x: Array) -> float:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
+from ._rollout_fields import Shapes, fields, first_values, may_be_late
 from ._rollout_files import Part, ReadError
-from ._rollout_names import COMPLETIONS, HARNESS, PROMPT_TEXTS, TOTALS, is_role, label, rank
+from ._rollout_names import COMPLETIONS, PROMPT_TEXTS, is_role, label, rank
 from ._rollout_shapes import entries, explode, flatten, has_reward, inner, matches
 from ._rollout_text import Texts, TextStore, dig, text_field
 
 _SAMPLE = 200
-_SHAPES = 1000
 _NUMBER = re.compile(r"([_-](sample|rollout|attempt|trial|run))?[_-]?\d+$")
 Columns = dict[str, list[Any]]
 
@@ -196,7 +196,7 @@ def _add_flat(
 ) -> None:
     flat: dict[str, None] = {}
     for record in sample:
-        flat.update(dict.fromkeys(_fields(record)))
+        flat.update(dict.fromkeys(fields(record)))
     if table.size and not table.columns.keys() & flat.keys():
         raise ReadError(part.name, f"has other columns ({_few(flat)}) than the files before it")
     trl = {"step", "prompt", "completion", "advantage"} <= flat.keys()
@@ -208,16 +208,16 @@ def _add_flat(
         table.columns.setdefault(name, [None] * table.size)
     getters = [_getter(table, name, asked) for name in keep]
     store, number_of = table.store, table.places.append
-    text = None if store is None else text_field(_first_values(sample), store.wanted)
+    text = None if store is None else text_field(first_values(sample), store.wanted)
     late: dict[str, str] = {}
-    shapes = _Shapes(sample)
+    shapes = Shapes(sample)
     for number, record in records:
         number_of(number)
         if not (shapes.names >= record.keys()) or (shapes.nested and not shapes.knows(record)):
-            new = [name for name in _fields(record) if name not in flat]
+            new = [name for name in fields(record) if name not in flat]
             flat.update(dict.fromkeys(new))
             for name in new:
-                if not (trl or _asked(name, asked) or _may_be_late(name)):
+                if not (trl or _asked(name, asked) or may_be_late(name)):
                     table.other.add(name)
                     continue
                 late[name] = table.place(table.size - 1)
@@ -236,64 +236,8 @@ def _add_flat(
     _settle(table, late, asked)
 
 
-def _fields(record: dict[str, Any]) -> list[str]:
-    """Names of the fields that may matter: scalars, and prompts or responses as lists."""
-    names = flatten(record)[0]
-    texts = [n for n in record if rank(n, PROMPT_TEXTS) is not None or _is_completion(n)]
-    harness = [n for n in HARNESS if n in record] if "doc_id" in record else []
-    return [
-        n
-        for n in dict.fromkeys([*names, *texts, *harness])
-        if "." not in n or not _is_completion(n)
-    ]
-
-
-def _is_completion(name: str) -> bool:
-    return rank(name, COMPLETIONS) is not None
-
-
-class _Shapes:
-    """Which fields records have had so far, nested ones too."""
-
-    def __init__(self, sample: list[dict[str, Any]]) -> None:
-        self.names: set[str] = set()
-        self.nested: set[str] = set()
-        self._seen: set[tuple[Any, ...]] = set()
-        for record in sample:
-            self.add(record)
-
-    def add(self, record: dict[str, Any]) -> None:
-        self.names |= record.keys()
-        self.nested |= {name for name, value in record.items() if isinstance(value, dict)}
-        self._seen.add(_shape(record, self.nested))
-
-    def knows(self, record: dict[str, Any]) -> bool:
-        if len(self._seen) > _SHAPES:
-            self._seen.clear()
-        return _shape(record, self.nested) in self._seen
-
-
-def _shape(record: dict[str, Any], nested: Iterable[str]) -> tuple[Any, ...]:
-    """The names of the fields of the nested objects, and of those nested in them."""
-    inside = ((name, record.get(name)) for name in nested)
-    return tuple((n, *v, _shape(v, v)) for n, v in inside if isinstance(v, dict))
-
-
-def _first_values(sample: list[dict[str, Any]]) -> dict[str, Any]:
-    """A record with the first value of every field that is not null."""
-    values: dict[str, Any] = {}
-    for record in reversed(sample):
-        values.update((name, value) for name, value in record.items() if value is not None)
-    return values
-
-
 def _getter(table: Table, name: str, asked: list[str]) -> tuple[Any, str, bool, Any]:
     return table.columns[name].append, name, "." in name, _reader(name, asked)
-
-
-def _may_be_late(name: str) -> bool:
-    """Whether a column may begin in the middle of a file; counts of a whole prompt do not."""
-    return is_role(name) and all(rank(name, names) is None for names in (TOTALS, HARNESS))
 
 
 def _settle(table: Table, late: dict[str, str], asked: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,34 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from . import _validate as check
 from ._audit_answers import Answers, summarise_answers
 from ._audit_regime import Gradient, Regime, gradient_shares, regime
+from ._audit_rows import DOUBTFUL, NAN, Row, Rows
 from ._audit_text import TextDiversity, at_step, measure_texts
 from ._rng import RNG
-from .bootstrap import MeanOverProblems, mean_over_problems
 from .passk import pass_at_k, pass_hat_k
 from .prompts import PromptPopulation, mixed_share, tail_miss_share
 from .rollouts import Rollouts
 from .tail_miss import mixed_group_prob
 
 Array = NDArray[np.float64]
-NAN = float("nan")
 _LARGEST = 4096
-
-
-@dataclass(frozen=True)
-class Row:
-    """One number at one k or N: from the rollouts, and from the fitted population.
-
-    `value` is NaN where no prompt has enough rollouts, `fitted` where no population was fitted.
-    """
-
-    value: float
-    low: float
-    high: float
-    prompts: int
-    fitted: float = NAN
-    fitted_low: float = NAN
-    fitted_high: float = NAN
-    naive: float = NAN
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +47,9 @@ class Audit:
         By rho, then by N: mixed and without a rollout of the rare share rho of the correct mass.
     population : PromptPopulation or None
         The fit; None where no prompt has both outcomes.
+    fit_p_value : float
+        How often counts drawn from the fit fit it worse than the counts at hand; NaN where they
+        could not tell. A large value says nothing of success rates too small to have shown.
     regime : Regime or None
         Where the group size in use lies.
     gradient : Gradient or None
@@ -92,6 +77,7 @@ class Audit:
     mixed_share: dict[int, Row]
     tail_miss: dict[float, dict[int, Row]]
     population: PromptPopulation | None
+    fit_p_value: float
     regime: Regime | None
     gradient: Gradient | None
     answers: Answers | None
@@ -228,25 +214,21 @@ def _audit(
     ks = options["k"] or _powers(1, max(largest, 256), use, ends)
     sizes = options["N"] or _powers(2, max(largest, 1024), use, ends)
     sizes = sorted({*sizes, use} - {1})
-    average = _averager(n, c, clusters, options)
-
     asked = {*(options["k"] or ()), *(options["N"] or ()), use}
-
-    def rows(values: Any, at: Iterable[int], fitted: str, *extra: float) -> dict[int, Row]:
-        ends = {x for x in at if x > largest and (x in asked or x.bit_length() % 2)}
-        return {
-            x: _row(
-                average(values, x, *extra), population, fitted, (x, *extra),
-                intervals and x in ends, options["confidence"],
-            )
-            for x in at
-        }  # fmt: skip
-
+    rows = Rows(n, c, clusters, population, options, asked if intervals else None)
     mixed = {
         x: Row(**{**row.__dict__, "naive": float(mixed_group_prob(x, rate))})
-        for x, row in rows(mixed_share, sizes, "mixed_group_prob").items()
+        for x, row in rows.at(mixed_share, sizes, "mixed_group_prob").items()
     }
-    passes = rows(pass_at_k, ks, "pass_at_k")
+    passes = rows.at(pass_at_k, ks, "pass_at_k")
+    fit = NAN
+    if intervals and population is not None:
+        fit = population.fit_p_value(rng=options["rng"])
+        if fit < DOUBTFUL:
+            warnings.append(
+                f"the Beta law does not fit the counts (p = {fit:.2g}): do not trust values past"
+                " the rollouts"
+            )
     _warn(rollouts, n[held], c[held], passes, warnings)
     where = None if population is None else regime(population, use, options["rho"][0])
     share = gradient_shares(population, use, options["rules"], options["gamma"])
@@ -262,10 +244,11 @@ def _audit(
         group_size=use,
         success_rate=rate,
         pass_at_k=passes,
-        pass_hat_k=rows(pass_hat_k, [x for x in ks if x <= largest], "pass_hat_k"),
+        pass_hat_k=rows.at(pass_hat_k, [x for x in ks if x <= largest], "pass_hat_k"),
         mixed_share=mixed,
-        tail_miss={r: rows(tail_miss_share, sizes, "tail_miss_prob", r) for r in options["rho"]},
+        tail_miss={r: rows.at(tail_miss_share, sizes, "tail_miss_prob", r) for r in options["rho"]},
         population=population,
+        fit_p_value=fit,
         regime=where,
         gradient=share,
         answers=summarise_answers(rollouts, sizes, warnings),
@@ -297,42 +280,6 @@ def _powers(low: int, high: int, use: int, ends: tuple[int, float, int]) -> list
     high = min(high, _LARGEST)
     powers = {2**i for i in range(high.bit_length()) if low <= 2**i <= high}
     return sorted(powers | {x for x in (use, ends[0], ends[2]) if x >= low})
-
-
-def _averager(n: Array, c: Array, clusters: NDArray[Any] | None, options: Mapping[str, Any]) -> Any:
-    """Mean over prompts of an estimator, evaluated once for each distinct (n, c)."""
-    pairs, place, counts = np.unique(
-        np.stack([n, c]), axis=1, return_inverse=True, return_counts=True
-    )
-
-    def average(estimator: Any, *at: float) -> MeanOverProblems:
-        values = np.atleast_1d(estimator(pairs[0], pairs[1], *at))
-        spread = {"counts": counts} if clusters is None else {"clusters": clusters}
-        if clusters is not None:
-            values = values[place.ravel()]
-        return mean_over_problems(
-            values, confidence=options["confidence"], rng=options["rng"], **spread
-        )
-
-    return average
-
-
-def _row(
-    mean: MeanOverProblems,
-    population: PromptPopulation | None,
-    fitted: str,
-    at: tuple[float, ...],
-    interval: bool,
-    confidence: float,
-) -> Row:
-    value = low = high = NAN
-    if population is not None:
-        value = float(getattr(population, fitted)(*at))
-        if interval and fitted != "tail_miss_prob":
-            low, high = population.interval(
-                lambda p: getattr(p, fitted)(*at), confidence=confidence
-            )
-    return Row(mean.value, mean.low, mean.high, mean.used, value, low, high)
 
 
 def _warn(

@@ -74,21 +74,35 @@ def prob(
     from . import tail_miss
 
     chance = tail_miss.tail_miss_prob(N, mu_pos, tau)
+    peak, place = _peak(N, mu_pos, tau)
+    _rows(
+        ("mixed group", tail_miss.mixed_group_prob(N, mu_pos)),
+        ("no rare correct rollout", tail_miss.miss_prob(N, tau)),
+        ("tail miss (mixed, none rare)", chance),
+        ("tail miss at its worst N", peak),
+        ("where", place),
+    )
+
+
+def _peak(N: int, mu_pos: float, tau: float) -> tuple[str, str]:
+    """The worst group size and where N lies; at the ends of the ranges there is no such size."""
+    from . import tail_miss
+
+    if mu_pos in (0, 1) or tau == mu_pos:
+        why = {0: "no rollout is correct", 1: "every rollout is correct"}.get(
+            mu_pos, "every correct rollout is rare"
+        )
+        return "0  (at every N)", f"nowhere: {why}, so no group is mixed without a rare correct one"
+    if tau == 0:
+        return "1  (never reached)", "nothing is rare: a larger group is only mixed more often"
     worst = tail_miss.worst_group_size(mu_pos, tau)
-    peak = tail_miss.tail_miss_prob(worst, mu_pos, tau)
     if N == worst:
         place = "at the worst group size"
     elif N < worst:
         place = f"before the worst group size {worst}: a larger group is mixed more often"
     else:
         place = f"past the worst group size {worst}: a larger group covers more"
-    _rows(
-        ("mixed group", tail_miss.mixed_group_prob(N, mu_pos)),
-        ("no rare correct rollout", tail_miss.miss_prob(N, tau)),
-        ("tail miss (mixed, none rare)", chance),
-        ("tail miss at its worst N", f"{peak:.6g}  (N = {worst})"),
-        ("where", place),
-    )
+    return f"{tail_miss.tail_miss_prob(worst, mu_pos, tau):.6g}  (N = {worst})", place
 
 
 @app.command(epilog="Example: tailmiss plan --mu-pos 0.3 --rho 0.05 --delta 0.01")
@@ -289,6 +303,9 @@ def simulate_tokens(
     inner_steps: Annotated[int, typer.Option(help="gradient steps on each batch")] = 1,
     learning_rate: Annotated[float, typer.Option(help="of gradient ascent")] = 0.5,
     rule: Annotated[str, typer.Option(help="advantage rule, one of tailmiss.RULES")] = "grpo",
+    rule_option: Annotated[
+        list[str] | None, typer.Option(help="an option of the rule, NAME=NUMBER")
+    ] = None,
     gamma: Annotated[float, typer.Option(help="focal exponent; F-GRPO: 0.5 or 1")] = 0.0,
     token_rule: Annotated[
         str,
@@ -299,18 +316,27 @@ def simulate_tokens(
     ] = "importance",
     clip_low: Annotated[float, typer.Option(help="lower clip")] = 0.2,
     clip_high: Annotated[float, typer.Option(help="upper clip; DAPO: 0.28")] = 0.2,
+    ratio_cap: Annotated[float, typer.Option(help="largest variance ratio")] = 10.0,
     response_weight: Annotated[bool, typer.Option(help="ReCo's weight per response")] = False,
+    weight_length: Annotated[
+        float | None,
+        typer.Option(help="root of the probability in w; the length by default, 1 for none"),
+    ] = None,
     weight_cap: Annotated[float, typer.Option(help="largest N w")] = 5.0,
     self_normalize: Annotated[bool, typer.Option(help="divide w by its group sum")] = False,
     entropy_quantile: Annotated[float, typer.Option(help="80/20 rule: 0.8")] = 0.0,
     record_every: Annotated[int, typer.Option(help="batches between rows")] = 20,
+    alive_mass: Annotated[
+        float, typer.Option(help="probability from which on a strategy is alive")
+    ] = 1 / 256,
     seed: Annotated[int, typer.Option(help="seed of everything random", min=0)] = 0,
 ) -> None:
     """Token policies under GRPO, F-GRPO, DAPO, CISPO or a reading of ReCo; exact pass@k."""
-    options = dict(locals())
+    options: dict[str, Any] = dict(locals())
     from .sims.tokens import TokenConfig, simulate_tokens
 
     seed = options.pop("seed")
+    options["rule_options"] = dict(map(_setting, options.pop("rule_option") or []))
     _csv(simulate_tokens(TokenConfig(**options), rng=seed).frame())
 
 

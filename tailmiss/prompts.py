@@ -17,7 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
 from ._credit import expected_credit
-from ._population_fit import distinct_counts, fit_cells, fit_curve, profile_interval
+from ._population_fit import (
+    distinct_counts,
+    fit_cells,
+    fit_curve,
+    fit_p_value,
+    profile_interval,
+)
+from ._rng import RNG
 from .passk import pass_at_k, pass_hat_k
 from .tail_miss import tail_miss_prob
 
@@ -274,6 +281,46 @@ class PromptPopulation:
         if self.cells is None:
             raise ValueError("the population was not fitted to counts: it has no interval")
         return profile_interval(self, statistic, confidence)
+
+    def fit_p_value(self, *, draws: int = 59, rng: RNG = 0) -> float:
+        r"""Parametric bootstrap test of the fit: small where the counts do not follow the law.
+
+        .. math:: \hat p = \frac{1 + \#\{b : G_b \ge G\}}{1 + \text{draws}}
+
+        with G the deviance of the counts from the fit, and G_b that of counts drawn from the fit
+        from a fit of their own; drawing ends at the fifth, with p = 5 / (draws so far).
+
+        Parameters
+        ----------
+        draws : int >= 1
+            Most samples drawn and fitted.
+        rng : int, SeedSequence or Generator
+
+        Returns
+        -------
+        float in (0, 1]; NaN where the counts are too few to test the law: no more distinct
+        outcomes than parameters (n < 5 for all prompts), or more than 2,000 of (n, c).
+
+        Raises
+        ------
+        ValueError
+            The population was not fitted to counts; draws below 1.
+
+        Notes
+        -----
+        Uniform under the law and small under a law of two points (tests/test_prompts.py). It tests
+        the law where the counts show it: two populations that differ only at rates far below 1/n
+        give the same counts, and differ in pass@k past n all the same.
+
+        Examples
+        --------
+        >>> PromptPopulation.fit([16] * 200, [1, 9] * 100).fit_p_value() < 0.05
+        True
+        """
+        draws = check.whole_number("draws", draws)
+        if self.cells is None:
+            raise ValueError("the population was not fitted to counts: there is no fit to test")
+        return fit_p_value(self, draws, rng)
 
     def _log_power(self, k: ArrayLike, *, right: bool) -> Array:
         """ln E[p^k], or ln E[(1-p)^k], of the Beta part."""

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from . import provenance
+from ._audit_output import fit_check
+from ._audit_rows import CAUTION
 from ._audit_text import NAMES, how_measured
 from .audit import Audit, Row
 
@@ -69,7 +71,7 @@ def render(audit: Audit) -> str:
     template = environment.get_template("report.html.j2")
     return template.render(
         audit=audit, summary=audit.summary(), figures=figures, measure_names=NAMES,
-        how_measured=how_measured,
+        how_measured=how_measured, caution=CAUTION, check=fit_check(audit.fit_p_value),
     )  # fmt: skip
 
 

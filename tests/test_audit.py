@@ -72,6 +72,70 @@ def test_aime_answers():
     assert audit(everything).answers.unseen_mass == float(mass)
 
 
+LAWS = {
+    "two points": lambda rng, size: rng.choice([0.05, 0.8], size),
+    "log-normal": lambda rng, size: np.minimum(np.exp(rng.normal(-3, 1.2, size)), 1),
+    "beta": lambda rng, size: rng.beta(0.7, 2, size),
+    "mostly never": lambda rng, size: np.where(rng.random(size) < 0.7, 0.0, rng.random(size)),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_any_law_bounds_hold_where_the_fit_does_not(law, rng):
+    p = LAWS[law](rng, 3000)
+    got = audit((np.full(p.size, 8), rng.binomial(8, p)), k=[64], N=[64], **FEW)
+    passed, mixed = (1 - (1 - p) ** 64).mean(), (1 - (1 - p) ** 64 - p**64).mean()
+    for row, truth in ((got.pass_at_k[64], passed), (got.mixed_share[64], mixed)):
+        assert row.extrapolated
+        assert row.least < truth < row.most
+        assert row.least < row.fitted < row.most
+    assert np.isnan([got.tail_miss[0.05][64].least, got.pass_at_k[64].value]).all()
+    if law == "two points":
+        assert got.pass_at_k[64].fitted_high < passed - 0.1
+        assert got.fit_p_value < 0.05
+        assert any("does not fit the counts" in w for w in got.warnings)
+    if law == "beta":
+        assert got.fit_p_value > 0.01
+
+
+def test_any_law_bounds_by_hand():
+    """Rates 0.5 and 0: up to n = 4 the sample is all that is known; past it Jensen bounds it."""
+    n, c = np.full(400, 4), np.repeat([0, 2], 200)
+    got = audit((n, c), k=[4, 8], N=[8], **FEW)
+    base = got.pass_at_k[4]
+    row = got.pass_at_k[8]
+    assert (row.least, row.most) == (base.low, 1 - (1 - base.high) ** 2)
+    assert got.mixed_share[8].most == pytest.approx(row.most)
+    assert math.isnan(base.least)
+    every = audit((np.full(50, 4), np.repeat([1, 2], 25)), k=[8], N=[8], **FEW).pass_at_k[8]
+    assert (every.least, every.most) == (pytest.approx(0.025 ** (1 / 50)), 1)
+
+
+def test_every_extrapolated_value_says_what_it_assumes():
+    from tailmiss._audit_rows import CAUTION
+    from tailmiss._cli_audit import _text
+    from tailmiss.report import render
+
+    got = audit(([8] * 40, [0, 1, 3, 8] * 10), k=[4, 16, 32], N=[4, 16], **FEW)
+    found = got.to_dict()
+    for table in (found["pass_at_k"], found["mixed_share"], found["tail_miss"]["0.05"]):
+        for at, row in table.items():
+            assert row.get("caution") == (CAUTION if int(at) > 8 else None)
+    assert found["extrapolation"] == {
+        "from": 8, "fit_p_value": got.fit_p_value, "caution": CAUTION,
+    }  # fmt: skip
+    rows = [line for line in _text(got) if line[:22].isspace() and line.split()[0].isdigit()]
+    assert rows
+    for line in rows:
+        assert ("if Beta" in line) == (int(line.split()[0]) > 8), line
+    page = render(got)
+    assert page.count("†</td>") == sum(int(line.split()[0]) > 8 for line in rows)
+    assert page.count("† Caution, past the rollouts") == 3
+    assert any("Caution: if success rates follow another law" in s for s in got.summary())
+    inside = audit(([8] * 40, [0, 1, 3, 8] * 10), k=[4], N=[4], group_size=4, **FEW)
+    assert "†</td>" not in render(inside)
+
+
 def test_two_prompts_by_hand():
     got = audit(([8, 8], [0, 4]), N=[4], k=[8])
     assert got.mixed_share[4].value == pytest.approx(17 / 35)

@@ -158,6 +158,32 @@ def test_masses_need_enough_rollouts():
     assert (plain.zero, plain.one) == (0, 0)
 
 
+def test_the_fit_is_tested_at_its_level(rng):
+    """Under the law p-values are uniform; a law of two points is found out every time."""
+    hits = 0
+    for _ in range(40):
+        rates = np.where(rng.random(150) < 0.2, 0.0, rng.beta(0.8, 2.0, 150))
+        fit = PromptPopulation.fit(8, rng.binomial(8, rates))
+        hits += fit.fit_p_value(rng=rng) <= 0.3
+    assert_bernoulli(hits, 40, 0.3, false_fail=1e-6, detects=0.65)
+    for _ in range(3):
+        two = PromptPopulation.fit(16, rng.binomial(16, rng.choice([0.1, 0.6], 300)))
+        assert two.fit_p_value(rng=rng) == 1 / 60
+
+
+def test_what_cannot_be_tested_is_nan_and_a_seed_decides():
+    for n in (2, 4):
+        few = PromptPopulation.fit([n] * 30, [0, 1, n] * 10)
+        assert np.isnan(few.fit_p_value())
+    fit = PromptPopulation.fit([8] * 40, [0, 1, 3, 8] * 10)
+    assert fit.fit_p_value(rng=1) == fit.fit_p_value(rng=1)
+    assert fit.fit_p_value(draws=9) >= 0.1
+    with pytest.raises(ValueError, match="no fit to test"):
+        PromptPopulation(1, 1).fit_p_value()
+    with pytest.raises(ValueError, match="draws must be whole"):
+        fit.fit_p_value(draws=0)
+
+
 @pytest.mark.parametrize("n", [16, 1000, 100_000])
 def test_any_number_of_rollouts_can_be_fitted(n, rng):
     p = rng.beta(1.0, 1.0, 1000)

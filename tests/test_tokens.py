@@ -1,3 +1,5 @@
+import dataclasses
+import inspect
 import io
 from dataclasses import replace
 
@@ -12,6 +14,7 @@ from calibrated import assert_bernoulli, assert_mean
 from naive import tokens as naive
 from tailmiss.advantages import RULES, advantage_table, weight_function
 from tailmiss.cli import app
+from tailmiss.cli import simulate_tokens as simulate_tokens_command
 from tailmiss.reco import gradient_factor
 from tailmiss.sims.tokens import (
     TOKEN_RULES,
@@ -372,3 +375,41 @@ def test_command_prints_the_run_as_csv():
     )  # fmt: skip
     expected = simulate_tokens(config, rng=7).frame()
     pd.testing.assert_frame_equal(frame, expected, rtol=1e-9, check_dtype=False)
+
+
+def test_command_has_every_field_and_passes_it_on():
+    """Each option that stands alone in the library changes the run as it does there."""
+    command = ["simulate", "tokens", "--prompts", "8", "--length", "6", "--vocabulary", "8",
+               "--steps", "6", "--inner-steps", "3", "--record-every", "3", "--learning-rate", "4",
+               "--response-weight", "--token-rule", "variance", "--seed", "3"]  # fmt: skip
+    base = TokenConfig(
+        prompts=8, length=6, vocabulary=8, steps=6, inner_steps=3, record_every=3,
+        learning_rate=4.0, response_weight=True, token_rule="variance",
+    )  # fmt: skip
+    plain = simulate_tokens(base, rng=3).frame()
+    for options, changes in (
+        (["--weight-length", "1"], {"weight_length": 1.0}),
+        (["--ratio-cap", "1.01"], {"ratio_cap": 1.01}),
+        (["--alive-mass", "0.2"], {"alive_mass": 0.2}),
+        (
+            ["--rule", "pkpo", "--rule-option", "k=4"],
+            {"rule": "pkpo", "rule_options": {"k": 4}},
+        ),
+    ):
+        result = CliRunner().invoke(app, command + options)
+        assert result.exit_code == 0, result.exception
+        frame = pd.read_csv(io.StringIO(result.stdout))
+        expected = simulate_tokens(replace(base, **changes), rng=3).frame()
+        pd.testing.assert_frame_equal(frame, expected, rtol=1e-9, check_dtype=False)
+        assert not expected.equals(plain), options
+    offered = inspect.signature(simulate_tokens_command).parameters
+    fields = {f.name for f in dataclasses.fields(TokenConfig)} - {"samples", "rule_options"}
+    assert fields | {"rule_option", "seed"} == offered.keys()
+    for options, said in (
+        (["--ratio-cap", "0.5"], "ratio_cap must be in"),
+        (["--weight-length", "0"], "weight_length must be in"),
+        (["--rule-option", "k=x"], "rule-option must be NAME=NUMBER"),
+        (["--rule-option", "k=4"], "k"),
+    ):
+        result = CliRunner().invoke(app, command + options)
+        assert said in str(result.exception)

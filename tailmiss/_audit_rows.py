@@ -1,0 +1,128 @@
+"""Numbers at one k or N: mean over prompts, by a fitted population, and what any would allow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bootstrap import MeanOverProblems, mean_over_problems
+from .passk import pass_at_k, pass_hat_k
+from .prompts import PromptPopulation, mixed_share
+
+Array = NDArray[np.float64]
+NAN = float("nan")
+DOUBTFUL = 0.05
+CAUTION = (
+    "past the rollouts: it assumes that success rates follow the fitted Beta law, and its interval"
+    " does not allow for another law"
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number at one k or N: from the rollouts, and from the fitted population.
+
+    `value` is NaN where no prompt has enough rollouts, `fitted` where no population was fitted.
+    Past the rollouts of every prompt, `least` and `most` are what any population allows that agrees
+    with them up to their own interval: success rates need not follow a Beta law.
+    """
+
+    value: float
+    low: float
+    high: float
+    prompts: int
+    fitted: float = NAN
+    fitted_low: float = NAN
+    fitted_high: float = NAN
+    naive: float = NAN
+    least: float = NAN
+    most: float = NAN
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether all that is known rests on the fitted population."""
+        return not self.prompts and not math.isnan(self.fitted)
+
+
+class Rows:
+    """Makes the rows of an audit; `asked` are points that get an interval of the fit, if any do."""
+
+    def __init__(
+        self,
+        n: Array,
+        c: Array,
+        clusters: NDArray[Any] | None,
+        population: PromptPopulation | None,
+        options: Mapping[str, Any],
+        asked: set[int] | None,
+    ) -> None:
+        self.population, self.asked, self._clusters = population, asked, clusters
+        self.confidence, self._rng = options["confidence"], options["rng"]
+        self.largest, self.smallest = int(n.max()), int(n[n > 0].min())
+        self._pairs, self._place, self._counts = np.unique(
+            np.stack([n, c]), axis=1, return_inverse=True, return_counts=True
+        )
+        if population is not None:
+            self._ends = {
+                f.__name__: self._end(self.mean(f, self.smallest))
+                for f in (pass_at_k, pass_hat_k, mixed_share)
+            }
+
+    def mean(self, estimator: Any, *at: float) -> MeanOverProblems:
+        """Mean over prompts of an estimator, evaluated once for each distinct (n, c)."""
+        values = np.atleast_1d(estimator(self._pairs[0], self._pairs[1], *at))
+        spread: dict[str, Any] = {"counts": self._counts}
+        if self._clusters is not None:
+            values, spread = values[self._place.ravel()], {"clusters": self._clusters}
+        return mean_over_problems(values, confidence=self.confidence, rng=self._rng, **spread)
+
+    def at(
+        self, estimator: Any, points: Iterable[int], fitted: str, *extra: float
+    ) -> dict[int, Row]:
+        """A row at each point; `fitted` names what the population says there."""
+        return {x: self._row(self.mean(estimator, x, *extra), fitted, x, *extra) for x in points}
+
+    def _row(self, mean: MeanOverProblems, fitted: str, x: int, *extra: float) -> Row:
+        value = low = high = least = most = NAN
+        if self.population is not None:
+            value = float(getattr(self.population, fitted)(x, *extra))
+            shown = self.asked is not None and x > self.largest
+            shown = shown and (x in (self.asked or ()) or bool(x.bit_length() % 2))
+            if shown and fitted != "tail_miss_prob":
+                low, high = self.population.interval(
+                    lambda p: getattr(p, fitted)(x, *extra), confidence=self.confidence
+                )
+            if not mean.used:
+                least, most = self._any_law(fitted, x)
+        return Row(
+            mean.value, mean.low, mean.high, mean.used, value, low, high, least=least, most=most
+        )
+
+    def _any_law(self, fitted: str, x: int) -> tuple[float, float]:
+        """Range over all populations that agree with the rollouts up to the smallest n, m.
+
+        E[(1-p)^x] lies between E[(1-p)^m]^(x/m), by Jensen, and E[(1-p)^m]; likewise for p^x.
+        """
+        solved, always = self._ends["pass_at_k"], self._ends["pass_hat_k"]
+        never = (1 - solved[1]) ** (x / self.smallest)
+        if fitted == "pass_at_k":
+            return solved[0], 1 - never
+        if fitted == "mixed_group_prob":
+            least = self._ends["mixed_share"][0]
+            return least, max(least, 1 - never - always[0] ** (x / self.smallest))
+        return NAN, NAN
+
+    def _end(self, mean: MeanOverProblems) -> tuple[float, float]:
+        """An interval of a mean of shares, also where all of them are 0 or all are 1.
+
+        All m shares are 1 with chance at most (their mean)^m.
+        """
+        reach = float(((1 - self.confidence) / 2) ** (1 / max(mean.used, 1)))
+        low = min(mean.low, reach) if mean.value == 1 else mean.low
+        high = max(mean.high, 1 - reach) if mean.value == 0 else mean.high
+        return low, high
