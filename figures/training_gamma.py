@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from ._figure import PAGE
 from ._palette import COLOURS, MARKERS, PAPER
 from ._published import published
-from ._training import LABELS, MEASURED, changes, curves, finished, intervals
+from ._training import LABELS, MEASURED, changes, config, curves, finished, intervals
 
 CAPTION = """Table 6's question with an 84,000-parameter Qwen2, N = 8: the change that gamma makes
-against gamma = 0 of the same seed and loss, on training prompts, after 300 steps and at the
-training pass@1 that all gammas of a seed reach. Bars: 95 % t intervals of the paired differences.
-Open diamonds: the paper's differences for its three models. Configurations with fewer than three
-seeds are left out."""
+against gamma = 0 of the same seed and loss, on training prompts, after 300 steps (100 for one
+million parameters) and at the training pass@1 that all gammas of a seed reach. Bars: 95 % t
+intervals of the paired differences. Open diamonds: the paper's differences for its three models.
+Configurations with fewer than three seeds are left out."""
 SIZE = (PAGE, 4.4)
 PARAMS = MEASURED
 GAMMAS = {0.0: "0", 0.5: ".5", 1.0: "1", 2.0: "2"}
@@ -25,7 +25,9 @@ CELLS = {
     "grpo": {g: "N=8" if g == 0 else f"N=8 gamma={text}" for g, text in GAMMAS.items()},
     "dapo": {g: f"dapo gamma={g:g}" for g in GAMMAS},
     "cispo": {g: f"cispo gamma={g:g}" for g in GAMMAS},
+    "grpo, 1M": {g: f"1M gamma={g:g}" for g in (0.0, 1.0)},
 }
+END, EQUAL = "at the end", "equal pass@1"
 MEASURES = ("pass_1", "pass_256", "retained", "modes", "effective_modes", "rare_nll")
 TABLED = (*MEASURES, "pass_4", "pass_16", "pass_64")
 
@@ -38,7 +40,9 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
         done = finished(list(cells.values()))
         if cells[0.0] not in done or len(done) < 2:
             continue
-        rows = changes(frame, [c for c in done if c != cells[0.0]], cells[0.0], TABLED)
+        steps = config(cells[0.0])["steps"]
+        rows = changes(frame, [c for c in done if c != cells[0.0]], cells[0.0], TABLED, step=steps)
+        rows["compared"] = rows["compared"].replace(f"{steps} steps", END)
         gammas = {cell: gamma for gamma, cell in cells.items()}
         parts.append(rows.assign(gamma=rows["cell"].map(gammas), loss=loss))
     return pd.concat([*parts, _printed()], ignore_index=True)
@@ -52,12 +56,12 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
         rows = frame[frame["measure"] == measure]
         paper = rows[rows["compared"] == "paper"]
         if len(paper):
-            x = [list(GAMMAS).index(g) + 0.36 for g in paper["gamma"]]
+            x = [list(GAMMAS).index(g) + 0.38 for g in paper["gamma"]]
             axes.plot(x, paper["value"], color="0.5", ms=3.5, label="paper", **PAPER)
         for i, loss in enumerate(losses):
-            for j, compared in enumerate(("300 steps", "equal pass@1")):
+            for j, compared in enumerate((END, EQUAL)):
                 some = rows[(rows["loss"] == loss) & (rows["compared"] == compared)]
-                x = [list(GAMMAS).index(g) - 0.3 + 0.18 * i + 0.09 * j for g in some["gamma"]]
+                x = [list(GAMMAS).index(g) - 0.36 + 0.17 * i + 0.08 * j for g in some["gamma"]]
                 intervals(
                     axes, x, some, color=COLOURS[i], ls="none", marker=MARKERS[i],
                     markerfacecolor="white" if j else None, ms=4, label=f"{loss}, {compared}",

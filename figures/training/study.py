@@ -69,6 +69,10 @@ CELLS = (
         Cell(7, f"N=32 gamma={g}", {"group_size": 32, "gamma": float(g)}, seeds=3)
         for g in ("1", ".5")
     ),
+    *(
+        Cell(9, f"1M gamma={g}", {"size": "1M", "steps": 100, "gamma": float(g)}, seeds=3)
+        for g in ("0", "1")
+    ),
 )
 
 
