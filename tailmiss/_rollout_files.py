@@ -16,6 +16,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from . import _rollout_logs as logs
+
 Progress = Callable[[int, int | None], None]
 _CUT = (EOFError, OSError, zlib.error, lzma.LZMAError)
 _UNPACK: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
@@ -118,6 +120,9 @@ def _zip(name: str, file: BinaryIO) -> Iterator[Part]:
         members = sorted(m for m in archive.namelist() if _is_data(m))
     except zipfile.BadZipFile as error:
         raise ReadError(name, f"zip archive is cut or damaged ({error})") from None
+    if {"_journal/start.json", "header.json"} & set(members):
+        yield _inspect(name, archive, members)
+        return
     if not members:
         raise ReadError(name, "the archive holds no .json, .jsonl, .csv, .tsv or .parquet file")
     for member in members:
@@ -126,6 +131,24 @@ def _zip(name: str, file: BinaryIO) -> Iterator[Part]:
         except (zipfile.BadZipFile, RuntimeError, NotImplementedError, *_CUT) as error:
             raise ReadError(f"{name}:{member}", f"cannot be unpacked ({error})") from None
         yield from _parts(f"{name}:{member}", io.BytesIO(data), None, None, member)
+
+
+def _inspect(name: str, archive: zipfile.ZipFile, members: list[str]) -> Part:
+    """An Inspect log as an archive: a JSON file a sample and epoch."""
+    samples = []
+    for member in members:
+        if not member.startswith("samples/"):
+            continue
+        try:
+            samples.append(parse(archive.read(member)))
+        except NotImplementedError:
+            what = "an Inspect log compressed by zstd, which is not read; write it as JSON first:"
+            raise ReadError(name, f"is {what} inspect log dump {name} > log.json") from None
+        except (zipfile.BadZipFile, RuntimeError, *_CUT) as error:
+            raise ReadError(f"{name}:{member}", f"cannot be unpacked ({error})") from None
+        except (ValueError, RecursionError) as error:
+            raise ReadError(f"{name}:{member}", _reason(error)) from None
+    return _one(name, {"version": 2, "status": "", "eval": {}, "samples": samples}, "")
 
 
 def _is_data(member: str) -> bool:
@@ -173,10 +196,10 @@ def _json(name: str, file: Any, member: str) -> Part:
     try:
         value = parse(first)
     except (ValueError, RecursionError):
-        return Part(name, "document", _document(name, first, file, number), member, "JSON")
+        return _one(name, _document(name, first, file, number), member)
     second = next(((i, line) for i, line in lines if line.strip()), None)
     if second is None:
-        return Part(name, "document", value, member, "JSON")
+        return _one(name, value, member)
 
     def records() -> Iterator[tuple[int, Any]]:
         yield number, value
@@ -185,7 +208,27 @@ def _json(name: str, file: Any, member: str) -> Part:
             if not line.isspace():
                 yield i, _record(name, i, line)
 
+    if logs.is_event(value):
+        return Part(name, "line", _openai(name, records()), member, logs.OPENAI)
     return Part(name, "line", records(), member)
+
+
+def _one(name: str, document: Any, member: str) -> Part:
+    if not logs.is_inspect(document):
+        return Part(name, "document", document, member, "JSON")
+    try:
+        return Part(name, "document", logs.inspect_rollouts(document), member, logs.INSPECT)
+    except ValueError as error:
+        raise ReadError(name, str(error)) from None
+
+
+def _openai(name: str, records: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        yield from logs.openai_rollouts(records)
+    except ReadError:
+        raise
+    except ValueError as error:
+        raise ReadError(name, str(error)) from None
 
 
 def _lines(name: str, file: Any) -> Iterator[tuple[int, bytes]]:

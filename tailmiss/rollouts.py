@@ -191,8 +191,9 @@ def read_rollouts(
     Notes
     -----
     Known layouts: TRL completion logs, verl rollout and validation dumps, lm-evaluation-harness
-    samples, EvalPlus and HumanEval results, LiveCodeBench, and any table or nesting of prompts
-    with flags, rewards or counts. Checked on real files in tests/test_rollouts.py.
+    samples, EvalPlus and HumanEval results, LiveCodeBench, Inspect logs (JSON, and archives without
+    zstd), openai-evals logs, and any table or nesting of prompts with flags, rewards or counts.
+    Checked on real files in tests/test_rollouts.py and tests/test_rollout_logs.py.
 
     Examples
     --------
