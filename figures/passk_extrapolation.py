@@ -25,7 +25,7 @@ nothing was tuned on pass@256. Over all 162 curves the prediction with a mass at
 on average, the one without 0.5."""
 SIZE = (PAGE, 3.0)
 SEEN, TARGET, SAMPLES = 32, 256, 1024
-PARAMS: dict[str, dict[str, Any]] = {"quick": {"every": 10}, "full": {"every": 1}}
+PARAMS: dict[str, dict[str, Any]] = {"quick": {"every": 19}, "full": {"every": 1}}
 TOLERANCE = {"beta": 0.02, "beta_zero": 0.05, "low": 1e-3, "high": 1e-3, "middle": 1e-3}
 SERIES = {
     "beta_zero": ("Beta with a mass at 0", BLUE),

@@ -49,12 +49,11 @@ def test_build_repeats_byte_for_byte(tmp_path):
     assert not list((tmp_path / "a").glob(".*"))
 
 
-@pytest.mark.parametrize("module", FAST, ids=NAMES)
-def test_nothing_is_clipped(module):
-    """Everything drawn lies inside the picture."""
-    frame = pd.read_csv(
-        _figure.reference(module, full=False), keep_default_na=False, na_values=["", "nan"]
-    )
+@pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("module", REGISTRY, ids=_figure.figure_id)
+def test_nothing_is_clipped(module, full):
+    """Everything drawn from the committed table lies inside the picture."""
+    frame = _figure.read_csv(_figure.reference(module, full=full))
     with mpl.rc_context(fname=_figure.STYLE):
         fig = mpl.figure.Figure(figsize=module.SIZE, layout="constrained")
         module.draw(frame, fig)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def start_sweep(script, store):
 
 
 def contents(folder):
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
 
 
 def kill_and_resume(script, store, times, uninterrupted, rng):
@@ -117,6 +118,29 @@ def test_a_disk_that_fills_up_is_one_line_and_exit_2(tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.parametrize(
+    ("options", "said"), [("size=64k", "No space left on device"), ("ro", "Read-only file system")]
+)
+def test_a_full_or_read_only_file_system_is_one_line_and_exit_2(options, said, tmp_path):
+    """A file system of its own, in a mount namespace; needs the right to make one."""
+    script = (
+        f"mount -t tmpfs -o {options} none {tmp_path} || exit 77\n"
+        '"$@"; code=$?; ls -A "$(dirname $6)"; exit $code'
+    )
+    tailmiss = Path(sys.executable).parent / "tailmiss"
+    command = [tailmiss, "figures", "fig1a", "fig3", "--out", tmp_path / "out"]
+    unshare = shutil.which("unshare") or pytest.skip("no unshare on this system")
+    done = subprocess.run(
+        [unshare, "-m", "sh", "-c", script, "sh", *command], capture_output=True, text=True
+    )
+    if done.returncode in (1, 77):
+        pytest.skip(f"may not mount a file system: {done.stderr.strip()}")
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert said in done.stderr
+    assert ".unfinished" not in done.stdout
+
+
 def test_nothing_is_unpickled():
     """No module loads a pickle: not by pickle, joblib, pandas, NumPy or torch."""
     for folder in ("tailmiss", "sims", "figures"):
@@ -135,10 +159,16 @@ def test_nothing_is_unpickled():
 
 def test_the_same_seed_gives_the_same_bytes_for_any_number_of_jobs(tmp_path):
     command = Path(sys.executable).parent / "tailmiss"
-    tables = []
-    for jobs in ("1", "2"):
-        out = tmp_path / jobs
-        subprocess.run([command, "figures", "fig2", "--out", out, "--jobs", jobs], check=True)
-        tables.append((out / "fig2.csv").read_bytes())
-    assert tables[0] == tables[1]
-    assert len(pd.read_csv(tmp_path / "1" / "fig2.csv"))
+    made = []
+    for name, options in {
+        "one": ["--jobs", "1"],
+        "two": ["--jobs", "2"],
+        "other seed": ["--seed", "1"],
+    }.items():
+        out = tmp_path / name
+        subprocess.run([command, "figures", "fig2", "--out", out, *options], check=True)
+        made.append(contents(out))
+    assert len(made[0]) == 4
+    assert made[0] == made[1]
+    assert made[0]["fig2.csv"] != made[2]["fig2.csv"]
+    assert len(pd.read_csv(tmp_path / "one" / "fig2.csv"))
