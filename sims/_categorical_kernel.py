@@ -3,19 +3,20 @@
 The plain definition is tests/naive/categorical.py.
 
 Weights are exp(logit - shift). A step multiplies them by exp(change of logit), a short series for
-the small changes that Adam makes, and they are computed afresh every REFRESH steps.
+the small changes that Adam makes, and they are computed afresh every REFRESH steps, or before they
+could leave the range of exp.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ._inverse_cdf import BLOCK, CELL, accumulate, draw_many, jit
+from ._inverse_cdf import BLOCK, draw_many, head_sum, jit, sum_blocks
 
 REFRESH = 128
 SERIES_REACH = 0.1  # the series in `move` is exact to rounding for changes up to this
 ROUNDING = 1e-12
-HUGE = 30.0  # a change of a logit past which weights are computed afresh at once
+RANGE = 500.0  # weights that may have changed by exp of this are computed afresh
 COLUMNS = (
     "step", "q_pos", "retained_mass", "entropy", "improved_share", "worst_drop",
     "unsampled_mass", "unsampled_change", "focal_weight", "mixed_share",
@@ -37,25 +38,22 @@ def advance(m, root, change, rate, correction, eps, beta1, decay):  # type: igno
 
 
 @jit
-def move(change, logits, weights):  # type: ignore[no-untyped-def]
-    """Add the changes to the logits and follow with the weights, by a series where it suffices.
+def grow(change, weights):  # type: ignore[no-untyped-def]
+    """Let the weights follow changes of their logits, by a series where it suffices.
 
-    Leaves in `change` what each weight gained. Returns how many changes are so large that the
-    weights need a new shift.
+    Leaves in `change` what each weight gained. Returns the largest change, or 0 if all are small.
     """
-    large, huge = 0, 0
-    for s in range(len(logits)):
+    large, largest = 0, 0.0
+    for s in range(len(weights)):
         large += np.abs(change[s]) > SERIES_REACH
     if large:
-        for s in range(len(logits)):
-            huge += np.abs(change[s]) > HUGE
-            logits[s] += change[s]
+        for s in range(len(weights)):
+            largest = max(largest, np.abs(change[s]))
             change[s] = weights[s] * np.expm1(change[s])
             weights[s] += change[s]
-        return huge
-    for s in range(len(logits)):
+        return largest
+    for s in range(len(weights)):
         x = change[s]
-        logits[s] += x
         y = 1 / 362880 * x + 1 / 40320
         y = y * x + 1 / 5040
         y = y * x + 1 / 720
@@ -66,18 +64,18 @@ def move(change, logits, weights):  # type: ignore[no-untyped-def]
         y = y * x + 1.0
         change[s] = weights[s] * (y * x)
         weights[s] += change[s]
-    return 0
+    return 0.0
 
 
 @jit
 def measure(  # type: ignore[no-untyped-def]
-    row, members, n, weights, logits, shift, total, start, n_correct, rest
+    row, members, n, weights, logits, shift, total, start, initial, n_correct, rest
 ):
     """Fill a row of the trace from the actions in members[:n] and, in `rest`, sums over the others.
 
-    start: initial probabilities. rest: weight, weight times (logit - shift), initial probability
-    of the correct ones, their number, the largest of them, and the factor by which all the others'
-    probabilities differ from their initial ones.
+    start: initial probabilities; initial: the sum of the correct ones. rest: weight, weight times
+    (logit - shift), initial probability of the correct ones, their number, the largest of them, and
+    the factor by which all the others' probabilities differ from their initial ones.
     """
     weight, energy, lost, improved, drop, correct_weight = rest[0], rest[1], 0.0, 0, 0.0, 0.0
     for j in range(n):
@@ -95,9 +93,6 @@ def measure(  # type: ignore[no-untyped-def]
     lost += max(1 - factor, 0.0) * rest[2]
     improved += rest[3] * (factor > 1 + ROUNDING)
     drop = min(drop, (factor - 1) * rest[4])
-    initial = 0.0
-    for i in range(n_correct):
-        initial += start[i]
     row[1] = correct_weight / total + factor * rest[2]
     row[2] = 1 - lost / initial
     row[3] = np.log(total) - energy / total
@@ -133,86 +128,90 @@ def run_dense(  # type: ignore[no-untyped-def]
     weights, start, log_start = np.zeros(size), np.zeros(size), np.zeros(size)
     m, root, change = np.zeros(size), np.zeros(size), np.zeros(BLOCK)
     root_decay, regular = np.sqrt(beta2), entropy_bonus != 0.0 or kl != 0.0
-    counts, everyone = np.zeros(size, np.int32), np.arange(n)
-    inside, before, sums = np.empty(size), np.empty(size // CELL), np.empty(size // BLOCK)
-    window, none = np.zeros(4), np.zeros(6)
+    counts, hits, everyone = (
+        np.zeros(size, np.int32),
+        np.empty(min(N, n) + 1, np.uint32),
+        np.arange(n),
+    )
+    sums, window, none = np.empty(size // BLOCK), np.zeros(4), np.zeros(6)
     shift = reweigh(logits, weights, n)
-    for b in range(len(sums)):
-        sums[b] = accumulate(weights, inside, before, b)
+    sum_blocks(weights, sums, BLOCK)
     total = sums.sum()
     for i in range(n):
         start[i] = weights[i] / total
         log_start[i] = logits[i] - shift - np.log(total)
-    measure(trace[0], everyone, n, weights, logits, shift, total, start, n_correct, none)
+    initial = start[:n_correct].sum()
+    measure(trace[0], everyone, n, weights, logits, shift, total, start, initial, n_correct, none)
     close_window(trace[0], 0, window, 0)
-    power1, power2, groups, record = 1.0, 1.0, 0, 1
+    power1, power2, groups, record, drift = 1.0, 1.0, 0, 1, 0.0
     for step in range(1, steps + 1):
-        draw_many(weights, inside, before, sums, rng, counts, None, N)
-        K, missed = 0, 0.0
-        for i in range(n_correct):
-            K += counts[i]
-            missed += weights[i] if counts[i] == 0 else 0.0
-        missed /= total
+        n_hits = draw_many(weights, sums, rng, counts, hits, N)
+        K, hit_weight = count_correct(hits[:n_hits], counts, weights, n_correct)
+        missed = (head_sum(weights, sums, BLOCK, n_correct) - hit_weight) / total
         a, b = correct[K] / N, wrong[K] / N
         common = common_part(
-            counts, weights, total, n, n_correct, N, K, a, b, surrogate, distinct, cap
+            hits[:n_hits], counts, weights, total, n_correct, N, K, a, b, surrogate, distinct, cap
         )
         log_total = shift + np.log(total)
         mean_log, divergence = 0.0, 0.0
         if regular:
             mean_log, divergence = mean_logs(weights, logits, total, log_total, log_start, n)
-        only_hits = surrogate == RATIO and common == 0.0 and not regular and optimizer != SGD
         power1 *= beta1
         power2 *= beta2
-        rate, correction, huge = lr / (1 - power1), np.sqrt(1 / (1 - power2)), 0
+        rate, correction, largest = lr / (1 - power1), np.sqrt(1 / (1 - power2)), 0.0
         for block in range(len(sums)):
             lo, hi = block * BLOCK, min((block + 1) * BLOCK, n)
-            z, w = logits[lo:hi], weights[lo:hi]
-            if only_hits:
-                for i in range(lo, hi):
-                    if counts[i] > 0:
-                        advantage = a if i < n_correct else b
-                        c = coefficient(counts[i], weights[i] / total, advantage, distinct, cap)
-                        m[i] += (1 - beta1) * c
-                        root[i] = np.sqrt(root[i] ** 2 + (1 - beta2) * (c * c))
-            else:
-                for i in range(lo, hi):
-                    advantage, p = a if i < n_correct else b, weights[i] / total
-                    c = coefficient(counts[i], p, advantage, distinct, cap)
-                    g = p * (c - common) if surrogate == PROBABILITY else c - p * common
-                    if regular:
-                        log_p = logits[i] - log_total
-                        g -= entropy_bonus * p * (log_p - mean_log)
-                        g -= kl * p * (log_p - log_start[i] - divergence)
-                    if optimizer == SGD:
-                        change[i - lo] = lr * g
-                    else:
-                        m[i] += (1 - beta1) * g
-                        root[i] = np.sqrt(root[i] ** 2 + (1 - beta2) * (g * g))
+            for i in range(lo, hi):
+                advantage, p = a if i < n_correct else b, weights[i] / total
+                c = coefficient(counts[i], p, advantage, distinct, cap)
+                g = p * (c - common) if surrogate == PROBABILITY else c - p * common
+                if regular:
+                    log_p = logits[i] - log_total
+                    g -= entropy_bonus * p * (log_p - mean_log)
+                    g -= kl * p * (log_p - log_start[i] - divergence)
+                if optimizer == SGD:
+                    change[i - lo] = lr * g
+                else:
+                    m[i] += (1 - beta1) * g
+                    root[i] = np.sqrt(root[i] ** 2 + (1 - beta2) * (g * g))
             if optimizer != SGD:
                 advance(m[lo:hi], root[lo:hi], change, rate, correction, eps, beta1, root_decay)
             if optimizer == ADAMW:
                 for i in range(lo, hi):
                     change[i - lo] -= lr * decay * logits[i]
-            huge += move(change, z, w)
-            sums[block] = accumulate(weights, inside, before, block)
-        if huge or step % REFRESH == 0:
-            shift = reweigh(logits, weights, n)
-            for block in range(len(sums)):
-                sums[block] = accumulate(weights, inside, before, block)
+            for i in range(lo, hi):
+                logits[i] += change[i - lo]
+            largest = max(largest, grow(change, weights[lo:hi]))
+        drift += max(largest, SERIES_REACH)
+        if drift > RANGE or step % REFRESH == 0:
+            shift, drift = reweigh(logits, weights, n), 0.0
+        sum_blocks(weights, sums, BLOCK)
         total = sums.sum()
 
-        kept = 0.0
-        for i in range(n_correct):
-            kept += weights[i] if counts[i] == 0 else 0.0
-        counts[:] = 0
+        kept = head_sum(weights, sums, BLOCK, n_correct)
+        kept -= count_correct(hits[:n_hits], counts, weights, n_correct)[1]
+        for i in hits[:n_hits]:
+            counts[i] = 0
         groups += 1
         note(window, missed, kept / total, focal[K], 0 < K < N)
         if step % every == 0 or step == steps:
             row = trace[record]
-            measure(row, everyone, n, weights, logits, shift, total, start, n_correct, none)
+            measure(
+                row, everyone, n, weights, logits, shift, total, start, initial, n_correct, none
+            )
             close_window(row, step, window, groups)
             groups, record = 0, record + 1
+
+
+@jit
+def count_correct(hits, counts, weights, n_correct):  # type: ignore[no-untyped-def]
+    """How many draws are correct, and the weight of the correct actions among the hits."""
+    K, weight = 0, 0.0
+    for i in hits:
+        if i < n_correct:
+            K += counts[i]
+            weight += weights[i]
+    return K, weight
 
 
 @jit
@@ -226,7 +225,7 @@ def coefficient(count, p, advantage, distinct, cap):  # type: ignore[no-untyped-
 
 @jit
 def common_part(  # type: ignore[no-untyped-def]
-    counts, weights, total, n, n_correct, N, K, a, b, surrogate, distinct, cap
+    hits, counts, weights, total, n_correct, N, K, a, b, surrogate, distinct, cap
 ):
     """What the softmax takes from every action: the sum of its coefficients c, or of c p.
 
@@ -236,14 +235,13 @@ def common_part(  # type: ignore[no-untyped-def]
         whole, size = K * a + (N - K) * b, K * abs(a) + (N - K) * abs(b)
         return whole if abs(whole) > ROUNDING * size else 0.0
     whole, size = 0.0, 0.0
-    for i in range(n):
-        if counts[i] > 0:
-            advantage, p = a if i < n_correct else b, weights[i] / total
-            c = coefficient(counts[i], p, advantage, distinct, cap)
-            if surrogate == PROBABILITY:
-                c *= p
-            whole += c
-            size += abs(c)
+    for i in hits:
+        advantage, p = a if i < n_correct else b, weights[i] / total
+        c = coefficient(counts[i], p, advantage, distinct, cap)
+        if surrogate == PROBABILITY:
+            c *= p
+        whole += c
+        size += abs(c)
     return whole if abs(whole) > ROUNDING * size else 0.0
 
 

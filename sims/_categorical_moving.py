@@ -10,32 +10,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._categorical_kernel import REFRESH, advance, close_window, measure, move, note, reweigh
-from ._inverse_cdf import (
-    BLOCK,
-    BRANCH,
-    CELL,
-    accumulate,
-    draw_few,
-    draw_many,
-    head_sum,
-    jit,
-    sum_blocks,
-)
+from ._categorical_kernel import (
+    REFRESH,
+    advance,
+    close_window,
+    count_correct,
+    grow,
+    measure,
+    note,
+    reweigh,
+)  # fmt: skip
+from ._inverse_cdf import BLOCK, BRANCH, draw_few, head_sum, jit, sum_blocks
 
 RESTING, UNTOUCHED = -1, -2
-RESUM = 1024  # steps between sums of all weights; in between they follow the changes
+RESUM = 4096  # steps between sums of all weights; in between they follow the changes
 RETIRE = 16  # steps between looks for actions that have come to rest
+SPREAD = 4  # parts of the change of a top sum, so that additions overlap
 STILL = 2.0**-54  # relative changes of a weight that add up to this are none in double precision
-
-
-def follows_few(n: int, N: int, steps: int, lr: float, beta1: float, beta2: float) -> bool:
-    """Whether `run_moving` is the faster loop, and its reasons for letting actions rest hold.
-
-    Updates must shrink once an action is no longer drawn, and logits must stay within the range of
-    exp: Adam moves one by about lr a step at most.
-    """
-    return N * 16 <= n and lr * steps <= 200.0 and beta1 < 0.999 * beta2**0.5
 
 
 @jit
@@ -57,15 +48,15 @@ def run_moving(  # type: ignore[no-untyped-def]
     slot, action = np.full(size, UNTOUCHED, np.int32), np.empty(n, np.uint32)
     slot_m, slot_root, slot_logit, slot_weight = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     change, counts = np.empty(n), np.full(size, 0, np.int32)
-    touched = np.empty(n, np.uint32)
-    hits, window = np.empty(min(N, n) + 1, np.uint32), np.zeros(4)
-    few = N * 4 * BRANCH <= n
-    width = BRANCH if few else BLOCK
-    sums, top = np.zeros(size // width), np.zeros(-(-size // BRANCH**2))
-    inside, before = np.empty(size), np.empty(size // CELL)
+    touched, hits = np.empty(n, np.uint32), np.empty(N, np.uint32)
+    sums, top = np.zeros(size // BRANCH), np.zeros(-(-size // BRANCH**2))
+    spread = np.zeros((len(top), SPREAD))
+    window = np.zeros(4)
 
     shift = reweigh(logits, weights, n)
-    total = add_up(weights, sums, top, inside, before, few, True)
+    sum_blocks(weights, sums, BRANCH)
+    sum_blocks(sums, top, BRANCH)
+    total = top.sum()
     first_total, n_touched, heaviest = total, 0, 0
     rest = np.zeros(6)
     for i in range(n):
@@ -74,25 +65,18 @@ def run_moving(  # type: ignore[no-untyped-def]
         rest[1] += weights[i] * (logits[i] - shift)
         rest[2] += start[i] if i < n_correct else 0.0
     rest[3], rest[4], rest[5] = n_correct, start[by_weight[0]], 1.0
-    measure(trace[0], touched, 0, weights, logits, shift, total, start, n_correct, rest)
+    initial = rest[2]
+    measure(trace[0], touched, 0, weights, logits, shift, total, start, initial, n_correct, rest)
     close_window(trace[0], 0, window, 0)
-    correct_weight = rest[2] * total
+    correct_weight = initial * total
     power1, power2, groups, record, M = 1.0, 1.0, 0, 1, 0
     for step in range(1, steps + 1):
-        if few:
-            n_hits = draw_few(weights, sums, top, rng, counts, hits, N)
-        else:
-            n_hits = draw_many(weights, inside, before, sums, rng, counts, hits, N)
-        K, hit_weight = 0, 0.0
-        for j in range(n_hits):
-            if hits[j] < n_correct:
-                K += counts[hits[j]]
-                hit_weight += weights[hits[j]]
+        n_hits = draw_few(weights, sums, top, rng, counts, hits, N)
+        K, hit_weight = count_correct(hits[:n_hits], counts, weights, n_correct)
         missed = (correct_weight - hit_weight) / total
 
         a, b = correct[K] / N, wrong[K] / N
-        for j in range(n_hits):
-            i = hits[j]
+        for i in hits[:n_hits]:
             gradient = counts[i] * (a if i < n_correct else b)
             if gradient == 0.0:
                 continue
@@ -124,16 +108,17 @@ def run_moving(  # type: ignore[no-untyped-def]
             advance(
                 slot_m[lo:hi], slot_root[lo:hi], change[lo:hi], rate, correction, eps, beta1, decay
             )
-            move(change[lo:hi], slot_logit[lo:hi], slot_weight[lo:hi])
+            for s in range(lo, hi):
+                slot_logit[s] += change[s]
+            grow(change[lo:hi], slot_weight[lo:hi])
             if step % REFRESH == 0:
                 for s in range(lo, hi):
                     slot_weight[s] = np.exp(slot_logit[s] - shift)
-            if few:
-                for s in range(lo, hi):
-                    sums[action[s] // BRANCH] += change[s]
-                    top[action[s] // BRANCH**2] += change[s]
             for s in range(lo, hi):
+                block = action[s] // BRANCH
+                sums[block] += change[s]
                 weights[action[s]] = slot_weight[s]
+                spread[block // BRANCH, s % SPREAD] += change[s]
         if step % RETIRE == 0:
             for s in range(M - 1, -1, -1):
                 if abs(change[s]) < still * slot_weight[s]:
@@ -145,17 +130,20 @@ def run_moving(  # type: ignore[no-untyped-def]
                         action[s], slot[action[M]] = action[M], s
                         slot_m[s], slot_root[s] = slot_m[M], slot_root[M]
                         slot_logit[s], slot_weight[s] = slot_logit[M], slot_weight[M]
-        total = add_up(weights, sums, top, inside, before, few, step % RESUM == 0)
-        ahead = n_correct // BRANCH**2 if few else 0
-        correct_weight = top[:ahead].sum() + head_sum(
-            weights[ahead * BRANCH**2 :], sums[ahead * BRANCH :], width,
-            n_correct - ahead * BRANCH**2,
-        )  # fmt: skip
+        if step % RESUM == 0:
+            sum_blocks(weights, sums, BRANCH)
+            sum_blocks(sums, top, BRANCH)
+        else:
+            for b in range(len(top)):
+                top[b] += (spread[b, 0] + spread[b, 1]) + (spread[b, 2] + spread[b, 3])
+        for b in range(len(top)):
+            spread[b, 0], spread[b, 1], spread[b, 2], spread[b, 3] = 0.0, 0.0, 0.0, 0.0
+        total = top.sum()
+        correct_weight = correct_sum(weights, sums, top, n_correct)
 
-        kept = correct_weight
-        for j in range(n_hits):
-            kept -= weights[hits[j]] if hits[j] < n_correct else 0.0
-            counts[hits[j]] = 0
+        kept = correct_weight - count_correct(hits[:n_hits], counts, weights, n_correct)[1]
+        for i in hits[:n_hits]:
+            counts[i] = 0
         groups += 1
         note(window, missed, kept / total, focal[K], 0 < K < N)
         if step % every == 0 or step == steps:
@@ -166,19 +154,27 @@ def run_moving(  # type: ignore[no-untyped-def]
             rest[4] = start[by_weight[heaviest]] if heaviest < n_correct else 0.0
             rest[5] = first_total / total
             row = trace[record]
-            measure(row, touched, n_touched, weights, logits, shift, total, start, n_correct, rest)
+            measure(
+                row,
+                touched,
+                n_touched,
+                weights,
+                logits,
+                shift,
+                total,
+                start,
+                initial,
+                n_correct,
+                rest,
+            )
             close_window(row, step, window, groups)
             groups, record = 0, record + 1
 
 
 @jit
-def add_up(weights, sums, top, inside, before, few, afresh):  # type: ignore[no-untyped-def]
-    """Bring the sampler's sums up to date; returns the total weight."""
-    if few:
-        if afresh:
-            sum_blocks(weights, sums)
-            sum_blocks(sums, top)
-        return top.sum()
-    for block in range(len(sums)):
-        sums[block] = accumulate(weights, inside, before, block)
-    return sums.sum()
+def correct_sum(weights, sums, top, n_correct):  # type: ignore[no-untyped-def]
+    """Weight of the correct actions, from the largest blocks that lie among them."""
+    b = n_correct // BRANCH**2
+    return top[:b].sum() + head_sum(
+        weights[b * BRANCH**2 :], sums[b * BRANCH :], BRANCH, n_correct - b * BRANCH**2
+    )

@@ -14,7 +14,8 @@ import numpy as np
 BRANCH = 128  # actions per block of the tree, and blocks per top block
 BLOCK, CELL = 512, 16  # actions per block, and per cell of the cumulative sums inside it
 CELLS = BLOCK // CELL
-HEAVY = 10 * BLOCK  # draws in a block from which counts by action are cheaper than draws
+HEAVY = 2 * BLOCK  # draws in a block from which counts by action are cheaper than draws
+STEEP = 30.0  # Poisson means below it are counted up from zero
 jit = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
@@ -28,19 +29,9 @@ def draw_few(weights, sums, top, rng, counts, hits, N):  # type: ignore[no-untyp
     """N draws down the tree; counts them, lists the actions hit and returns how many these are."""
     total, n_hits = top.sum(), 0
     for _ in range(N):
-        x = rng.random() * total
-        b, last = 0, len(top) - 1
-        while b < last and x >= top[b]:
-            x -= top[b]
-            b += 1
-        b, last = b * BRANCH, min((b + 1) * BRANCH, len(sums)) - 1
-        while b < last and x >= sums[b]:
-            x -= sums[b]
-            b += 1
-        i, last = b * BRANCH, (b + 1) * BRANCH - 1
-        while i < last and x >= weights[i]:
-            x -= weights[i]
-            i += 1
+        b, x = walk(top, 0, len(top), rng.random() * total)
+        b, x = walk(sums, b * BRANCH, min((b + 1) * BRANCH, len(sums)), x)
+        i, x = walk(weights, b * BRANCH, (b + 1) * BRANCH, x)
         while weights[i] == 0.0:
             i -= 1
         if counts[i] == 0:
@@ -51,10 +42,34 @@ def draw_few(weights, sums, top, rng, counts, hits, N):  # type: ignore[no-untyp
 
 
 @jit
-def draw_many(weights, inside, before, sums, rng, counts, hits, N):  # type: ignore[no-untyped-def]
-    """N draws, block by block; counts them and, unless `hits` is None, lists the actions hit."""
+def walk(values, i, end, x):  # type: ignore[no-untyped-def]
+    """The first place from i on whose cumulative value exceeds x, and what is left of x there.
+
+    Eight values at a time, as long as x reaches beyond them.
+    """
+    while i + 8 < end:
+        eight = ((values[i] + values[i + 1]) + (values[i + 2] + values[i + 3])) + (
+            (values[i + 4] + values[i + 5]) + (values[i + 6] + values[i + 7])
+        )
+        if x < eight:
+            break
+        x -= eight
+        i += 8
+    while i < end - 1 and x >= values[i]:
+        x -= values[i]
+        i += 1
+    return i, x
+
+
+@jit
+def draw_many(weights, sums, rng, counts, hits, N):  # type: ignore[no-untyped-def]
+    """N draws, block by block; counts them, lists the actions hit and returns how many these are.
+
+    sums: of the blocks of BLOCK weights.
+    """
     n_hits = 0
     after, uniforms = np.empty(len(sums)), np.empty(1024)
+    inside, before = np.empty(BLOCK), np.empty(CELLS)
     total = 0.0
     for b in range(len(sums) - 1, -1, -1):
         total += sums[b]
@@ -63,25 +78,27 @@ def draw_many(weights, inside, before, sums, rng, counts, hits, N):  # type: ign
         drawn = N
         if b < len(sums) - 1 and after[b + 1] > 0.0:
             drawn = rng.binomial(N, sums[b] / after[b])
+        if drawn == 0:
+            continue
         N -= drawn
+        start = b * BLOCK
+        block, own = weights[start : start + BLOCK], counts[start : start + BLOCK]
+        total = accumulate(block, inside, before)
         if drawn >= HEAVY:
-            start, stop = b * BLOCK, (b + 1) * BLOCK
-            drawn -= draw_poisson(weights[start:stop], sums[b], rng, counts[start:stop], drawn)
-            if hits is not None:
-                for i in range(start, stop):
-                    hits[n_hits] = i
-                    n_hits += counts[i] > 0
+            drawn -= draw_poisson(block, total, rng, own, drawn)
+            for i in range(BLOCK):
+                hits[n_hits] = start + i
+                n_hits += own[i] > 0
         while drawn > 0:
             some = min(drawn, len(uniforms))
             drawn -= some
             for j in range(some):
-                uniforms[j] = rng.random() * sums[b]
+                uniforms[j] = rng.random() * total
             for j in range(some):
-                i = find(inside, before, b, uniforms[j])
-                if hits is not None:
-                    hits[n_hits] = i
-                    n_hits += counts[i] == 0
-                counts[i] += 1
+                i = find(inside, before, uniforms[j])
+                hits[n_hits] = start + i
+                n_hits += own[i] == 0
+                own[i] += 1
     return n_hits
 
 
@@ -96,17 +113,31 @@ def draw_poisson(weights, total, rng, counts, N):  # type: ignore[no-untyped-def
     while True:
         drawn = 0
         for i in range(len(weights)):
-            counts[i] = rng.poisson(per_weight * weights[i])
+            counts[i] = poisson(per_weight * weights[i], rng)
             drawn += counts[i]
         if drawn <= N:
             return drawn
 
 
 @jit
-def find(inside, before, block, x):  # type: ignore[no-untyped-def]
+def poisson(mean, rng):  # type: ignore[no-untyped-def]
+    """A Poisson count: the inverse of its CDF at one uniform, where few terms have to be added."""
+    if mean == 0.0:
+        return 0
+    if mean >= STEEP:
+        return rng.poisson(mean)
+    left, term, count = rng.random(), np.exp(-mean), 0
+    while left >= term and count < 8 * STEEP:  # past it lies less than a rounding of the CDF
+        left -= term
+        count += 1
+        term *= mean / count
+    return count
+
+
+@jit
+def find(inside, before, x):  # type: ignore[no-untyped-def]
     """The action of a block at cumulative weight x: nine comparisons without a jump."""
-    c = block * CELLS
-    c += 16 * (before[c + 16] <= x)
+    c = 16 * (before[16] <= x)
     c += 8 * (before[c + 8] <= x)
     c += 4 * (before[c + 4] <= x)
     c += 2 * (before[c + 2] <= x)
@@ -121,10 +152,10 @@ def find(inside, before, block, x):  # type: ignore[no-untyped-def]
 
 
 @jit
-def accumulate(weights, inside, before, block):  # type: ignore[no-untyped-def]
+def accumulate(weights, inside, before):  # type: ignore[no-untyped-def]
     """Cumulative weights of one block, inside its cells and before them; returns their sum."""
     total = 0.0
-    for c in range(block * CELLS, (block + 1) * CELLS):
+    for c in range(CELLS):
         running = 0.0
         for i in range(c * CELL, (c + 1) * CELL):
             running += weights[i]
@@ -135,29 +166,33 @@ def accumulate(weights, inside, before, block):  # type: ignore[no-untyped-def]
 
 
 @jit
-def sum_blocks(values, sums):  # type: ignore[no-untyped-def]
-    """Sums of consecutive runs of BRANCH values; four accumulators, so that additions overlap."""
-    n = len(values)
+def sum_blocks(values, sums, size):  # type: ignore[no-untyped-def]
+    """Sums of consecutive runs of `size` values."""
     for b in range(len(sums)):
-        a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
-        start, stop = b * BRANCH, min((b + 1) * BRANCH, n)
-        whole = start + (stop - start) // 4 * 4
-        for i in range(start, whole, 4):
-            a0 += values[i]
-            a1 += values[i + 1]
-            a2 += values[i + 2]
-            a3 += values[i + 3]
-        for i in range(whole, stop):
-            a0 += values[i]
-        sums[b] = (a0 + a1) + (a2 + a3)
+        sums[b] = add(values[b * size : (b + 1) * size])
+
+
+@jit
+def add(values):  # type: ignore[no-untyped-def]
+    """Their sum, in eight parts so that additions overlap."""
+    a0, a1, a2, a3, a4, a5, a6, a7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    whole = len(values) // 8 * 8
+    for i in range(0, whole, 8):
+        a0 += values[i]
+        a1 += values[i + 1]
+        a2 += values[i + 2]
+        a3 += values[i + 3]
+        a4 += values[i + 4]
+        a5 += values[i + 5]
+        a6 += values[i + 6]
+        a7 += values[i + 7]
+    for i in range(whole, len(values)):
+        a0 += values[i]
+    return ((a0 + a1) + (a2 + a3)) + ((a4 + a5) + (a6 + a7))
 
 
 @jit
 def head_sum(values, sums, size, n):  # type: ignore[no-untyped-def]
     """Sum of the first n values, given the sums of blocks of `size`."""
-    total = 0.0
-    for b in range(n // size):
-        total += sums[b]
-    for i in range(n // size * size, n):
-        total += values[i]
-    return total
+    whole = n // size
+    return add(sums[:whole]) + add(values[whole * size : n])

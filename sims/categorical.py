@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SURROGATES = ("ratio", "probability")
 OPTIMIZERS = ("adam", "adamw", "sgd")
+FAR = 200.0  # what logits may move, at about the learning rate a step, and stay in range of exp
+MANY = 512  # actions per draw up to which most actions move at any time
 
 
 @dataclass(frozen=True)
@@ -208,7 +210,8 @@ def simulate_categorical(config: CategoricalConfig, *, rng: _rng.RNG) -> Categor
     [0.6301, 0.6363]
     """
     from . import _categorical_kernel as kernel
-    from . import _categorical_moving as moving
+    from ._categorical_large import run_large
+    from ._categorical_moving import run_moving
     from ._inverse_cdf import padded
 
     logits = config.initial_logits()
@@ -233,18 +236,19 @@ def simulate_categorical(config: CategoricalConfig, *, rng: _rng.RNG) -> Categor
     whole[:n] = logits
     trace = np.empty((1 + -(-steps // every), len(kernel.COLUMNS)))
     rng = _rng.generator(rng)
-    if (
+    only_drawn = (
         config.optimizer == "adam"
         and config.surrogate == "ratio"
         and not (distinct or cap or entropy_bonus or kl)
         and _centred(correct, wrong)
-        and moving.follows_few(n, N, steps, lr, beta1, beta2)
-    ):
+    )
+    largest_step = _largest_step(lr, beta1, beta2)
+    common = lr, beta1, beta2, eps, steps, every, rng, trace
+    if only_drawn and N * MANY <= n and lr * steps <= FAR and largest_step < np.inf:
         by_weight = np.argsort(-logits[:n_correct], kind="stable")
-        moving.run_moving(
-            whole, n, n_correct, by_weight, N, correct, wrong, focal,
-            lr, beta1, beta2, eps, steps, every, rng, trace,
-        )  # fmt: skip
+        run_moving(whole, n, n_correct, by_weight, N, correct, wrong, focal, *common)
+    elif only_drawn and largest_step * kernel.REFRESH <= kernel.RANGE:
+        run_large(whole, n, n_correct, N, correct, wrong, focal, *common)
     else:
         kernel.run_dense(
             whole, n, n_correct, N, correct, wrong, focal, surrogate, distinct, cap,
@@ -278,3 +282,13 @@ def _centred(correct: NDArray[np.float64], wrong: NDArray[np.float64]) -> bool:
     from_correct, from_wrong = K * correct, (N - K) * wrong
     size = np.abs(from_correct) + np.abs(from_wrong)
     return bool(np.all(np.abs(from_correct + from_wrong) <= 1e-12 * size))
+
+
+def _largest_step(lr: float, beta1: float, beta2: float) -> float:
+    """Bound on Adam's change of a logit in a step, by Cauchy-Schwarz; infinite if there is none.
+
+    Where it is finite, updates shrink once an action is no longer drawn.
+    """
+    if beta1 >= 0.999 * beta2**0.5:
+        return np.inf
+    return lr * max(1.0, (1 - beta1) / ((1 - beta2) * (1 - beta1**2 / beta2)) ** 0.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from tailmiss.advantages import advantage_table
 from tailmiss.sims import CategoricalConfig
@@ -66,13 +67,24 @@ def draw(p: np.ndarray, N: int, rng: np.random.Generator, block: int | None) -> 
         n = left if last else rng.binomial(left, inside.sum() / p[start:].sum())
         left -= n
         counts = np.zeros(len(inside), int)
-        if n >= 10 * block:  # most of many draws as Poisson counts
+        if n >= 2 * block:  # most of many draws as Poisson counts
             counts = np.full(len(inside), n)
             while counts.sum() > n:
-                counts = rng.poisson((n - 3 * np.sqrt(n)) * inside / inside.sum())
+                counts = poisson((n - 3 * np.sqrt(n)) * inside / inside.sum(), rng)
         drawn.append(start + np.repeat(np.arange(len(inside)), counts))
         drawn.append(start + inverse_cdf(inside, n - counts.sum(), rng))
     return np.concatenate(drawn)
+
+
+def poisson(means: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """By one uniform each, but for large means."""
+    return np.array([one_poisson(mean, rng) for mean in means])
+
+
+def one_poisson(mean: float, rng: np.random.Generator) -> int:
+    if mean >= 30:
+        return int(rng.poisson(mean))
+    return int(stats.poisson.ppf(rng.random(), mean)) if mean > 0 else 0
 
 
 def inverse_cdf(p: np.ndarray, N: int, rng: np.random.Generator) -> np.ndarray:
