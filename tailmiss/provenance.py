@@ -1,11 +1,13 @@
-"""What made a result: parameters, versions, machine. No dates, so equal inputs give equal bytes."""
+"""What made a result: parameters, code, machine. No dates, so equal inputs give equal bytes."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
 import platform
+import subprocess
 import tempfile
 from importlib import metadata
 from pathlib import Path
@@ -17,9 +19,10 @@ PACKAGES = ("numpy", "scipy", "pandas", "numba", "matplotlib", "torch", "trl")
 
 
 def record(**parameters: Any) -> dict[str, Any]:
-    """The parameters of a result beside the versions and the machine that produced it."""
+    """The parameters of a result beside the code and the machine that produced it."""
     return {
         "parameters": parameters,
+        "commit": _commit(),
         "software": {"python": platform.python_version(), **_versions()},
         "machine": {"processor": _processor(), "cores": os.cpu_count()},
     }
@@ -71,6 +74,28 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{value!r} has no JSON form")
+
+
+@functools.cache
+def _commit() -> str | None:
+    """The last commit of the code, marked if it has changed since; None outside its checkout."""
+    code = [":/tailmiss", ":/sims", ":/figures/*.py"]
+    found = []
+    for command in (
+        ["ls-files", "--error-unmatch", Path(__file__).name],
+        ["log", "-1", "--format=%h", "--", *code],
+        ["status", "--porcelain", "--", *code],
+    ):
+        try:
+            done = subprocess.run(
+                ["git", *command], cwd=Path(__file__).parent, capture_output=True, text=True,
+                check=True,
+            )  # fmt: skip
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        found.append(done.stdout.strip())
+    _, last, changed = found
+    return f"{last}-changed" if changed else last
 
 
 def _versions() -> dict[str, str]:
