@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
 import signal
 import subprocess
@@ -14,8 +15,9 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
-from tailmiss.sims import CategoricalConfig, simulate_categorical
+from tailmiss.sims import CategoricalConfig, simulate_categorical, sweep
 from tailmiss.sims.sweep import run_sweep
 
 SMALL = CategoricalConfig(n_actions=60, n_correct=12, steps=20, record_every=5)
@@ -152,3 +154,14 @@ def test_a_stopped_sweep_keeps_what_was_finished(tmp_path, how, backend, jobs):
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_progress_displays_nest_on_a_terminal(monkeypatch):
+    """The figures' holds that of a sweep."""
+    console = Console(file=io.StringIO(), force_terminal=True)
+    monkeypatch.setattr(sweep, "_console", lambda: console)
+    with sweep.progress() as outer:
+        outer.add_task("outer", total=1)
+        with sweep.progress() as inner:
+            inner.add_task("inner", total=1)
+    assert "outer" in console.file.getvalue()
