@@ -45,9 +45,34 @@ def mean_over_problems(
 ) -> MeanOverProblems:
     """Mean and percentile bootstrap interval of one value a problem; NaN marks a problem left out.
 
-    `counts` says how many problems have each value. Values of one cluster (a prompt seen at several
-    training steps, by number) are drawn together; past 5,000 clusters the interval is the normal
-    one, to which the bootstrap has converged.
+    Parameters
+    ----------
+    values : array_like, shape (m,)
+        One value a problem; NaN where it has none.
+    counts : array_like of int, shape (m,), optional
+        How many problems have each value; 1 by default.
+    clusters : array_like of int, shape (m,), optional
+        Values of one cluster (a prompt seen at several training steps) are drawn together.
+    confidence : float in (0, 1)
+        Of the interval.
+    resamples : int
+        Bootstrap samples.
+    rng : int, SeedSequence or Generator
+        Source of them.
+
+    Returns
+    -------
+    MeanOverProblems
+
+    Raises
+    ------
+    ValueError
+        confidence outside (0, 1).
+
+    Notes
+    -----
+    Past 5,000 clusters the interval is the normal one, to which the bootstrap has converged.
+    Coverage is held in tests/test_passk.py.
 
     Examples
     --------

@@ -47,6 +47,10 @@ def estimate_mixed_group_prob(N: int, mu_pos: float, *, groups: int, rng: RNG) -
     ValueError
         As :func:`mixed_group_prob`; groups not whole.
 
+    Notes
+    -----
+    A tail miss of an empty set.
+
     Examples
     --------
     >>> low, high = estimate_mixed_group_prob(2, 0.5, groups=10_000, rng=0).interval(0.999)
@@ -74,6 +78,10 @@ def estimate_miss_prob(N: int, tau: float, *, groups: int, rng: RNG) -> Estimate
     ------
     ValueError
         As :func:`miss_prob`; groups not whole.
+
+    Notes
+    -----
+    Each group is one multinomial draw of how many rollouts are in the set.
 
     Examples
     --------
@@ -110,6 +118,7 @@ def estimate_tail_miss_prob(
     Notes
     -----
     Each group is one multinomial draw of how many rollouts are rare correct, other correct, wrong.
+    Compared with the closed form in tests/test_montecarlo.py.
 
     Examples
     --------
@@ -145,6 +154,10 @@ def estimate_missed_mass(
     ------
     ValueError
         As :func:`expected_missed_mass`; groups not whole.
+
+    Notes
+    -----
+    Each group is N draws of actions; the mass is that of all correct actions less the sampled ones.
 
     Examples
     --------

@@ -226,7 +226,7 @@ def covering_group_size(mu_pos: ArrayLike, tau: ArrayLike, delta: ArrayLike) -> 
     Notes
     -----
     Past the peak the probability falls, and it is at most (1-tau)^N; whole-number bisection between
-    the peak and ln(delta) / ln(1-tau).
+    the peak and ln(delta) / ln(1-tau). Held by brute force in tests/test_tail_miss.py.
 
     Examples
     --------

@@ -142,6 +142,11 @@ def log_variance_ratio(logps: Tensor, old_logps: Tensor, *, differentiate: bool 
     tensor like logps
         Finite also at log p = 0, at padding and at -inf; exactly 0 on policy.
 
+    Raises
+    ------
+    ValueError
+        Shapes differ.
+
     Notes
     -----
     [RECO] v1. log p is held in [-1e4, -1e-6] on both sides before 1 - p is formed (our choice),
@@ -215,8 +220,9 @@ def token_coefficients(
 
     Notes
     -----
-    Readings A, B, E and D of paper section "gradient of the ratio": the text leaves the clip open.
-    A clip on v is no trust region, since v(p) = v(1-p); "ratio_mask" keeps PPO's.
+    Readings A, B, E and D of [RECO] v1's ratio (``tailmiss.reco``): its text leaves the clip open.
+    A clip on v is no trust region, since v(p) = v(1-p); "ratio_mask" keeps PPO's. Held in
+    tests/test_torch.py.
 
     Examples
     --------
