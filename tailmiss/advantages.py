@@ -75,10 +75,10 @@ def advantage_table(rule: str, N: int, *, gamma: float = 0.0, **options: Any) ->
 
     Notes
     -----
-    Sources in the module's table; held in tests/test_advantages.py. passk: with R = C(N-K,k)/C(N,k) the chance that k draws are all
+    Sources in the module's table. passk: with R = C(N-K,k)/C(N,k) the chance that k draws are all
     wrong and sd = sqrt(R(1-R)), a_K = R/sd and b_K = (R - C(N-K-1,k-1)/C(N-1,k-1))/sd, both 0 where
     sd = 0. grpo_lead: l(x) = 0.4 + 1.1/(1 + exp(10 (x - 0.75))). Plain arithmetic; relative error
-    of a few 1e-16.
+    of a few 1e-16 (tests/test_advantages.py).
 
     Examples
     --------
