@@ -6,16 +6,8 @@ from .curves import audit_curve
 from .diversity import distinct_n, self_bleu, unseen_correct_mass
 from .estimate import Estimate, MeanEstimate
 from .montecarlo import estimate_tail_miss_prob
-from .passk import (
-    g_pass_at_k,
-    maj_at_k,
-    mean_pass_at_k,
-    mg_pass_at_k,
-    pass_at_k,
-    pass_at_k_variance,
-    pass_hat_k,
-    posterior_pass_at_k,
-)
+from .passk import g_pass_at_k, maj_at_k, mg_pass_at_k, pass_at_k, pass_hat_k
+from .passk_uncertainty import mean_pass_at_k, pass_at_k_variance, posterior_pass_at_k
 from .prompts import PromptPopulation, mixed_share, tail_miss_share
 from .redistribution import (
     ExpectedMassChange,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calibrated import assert_bernoulli, assert_mean
-from tailmiss import passk
+from tailmiss import mean_pass_at_k, pass_at_k_variance, passk, posterior_pass_at_k
 from tailmiss.advantages import advantage_table
 from tailmiss.bootstrap import mean_over_problems
 
@@ -130,20 +130,20 @@ def test_agrees_with_scorio_on_its_whole_pass_family(k, rng):
     for ours, theirs, their_interval, measure, options in pairs:
         value = float(np.mean(ours(n, c, k)))
         assert value == pytest.approx(theirs(flags, k), rel=1e-12, abs=1e-15)
-        average = passk.mean_pass_at_k(n, c, k, measure=measure, **options)
+        average = mean_pass_at_k(n, c, k, measure=measure, **options)
         assert average.value == pytest.approx(value, rel=1e-12)
         for prior in ((1.0, 1.0), (0.5, 2.0)):
-            mean, sd = passk.posterior_pass_at_k(n, c, k, measure=measure, prior=prior, **options)
+            mean, sd = posterior_pass_at_k(n, c, k, measure=measure, prior=prior, **options)
             mu, sigma, *_ = their_interval(flags, k, alpha0=prior[0], beta0=prior[1])
             assert mean.mean() == pytest.approx(mu, rel=1e-10, abs=1e-13)
             assert np.sqrt((sd**2).sum()) / 30 == pytest.approx(sigma, rel=1e-7, abs=1e-9)
-    mean, sd = passk.posterior_pass_at_k(n, c, 1)
+    mean, sd = posterior_pass_at_k(n, c, 1)
     mu, sigma = scorio.bayes(flags)
     assert (mean.mean(), np.sqrt((sd**2).sum()) / 30) == pytest.approx((mu, sigma), rel=1e-12)
 
 
 def test_posterior_lifts_a_hopeless_problem():
-    mean, _ = passk.posterior_pass_at_k(64, 0, 64)
+    mean, _ = posterior_pass_at_k(64, 0, 64)
     assert float(mean) == pytest.approx(64 / 129, rel=1e-12)
 
 
@@ -153,10 +153,10 @@ def test_no_value_where_k_exceeds_n():
     for measure in passk.MEASURES.values():
         assert np.isnan(measure([2, 4], [2, 4], 3)).tolist() == [True, False]
     assert np.isnan(passk.g_pass_at_k(2, 2, 3, 0.5))
-    assert np.isnan(passk.pass_at_k_variance(3, 1, 2))
-    result = passk.mean_pass_at_k([2, 8], [2, 0], 5)
+    assert np.isnan(pass_at_k_variance(3, 1, 2))
+    result = mean_pass_at_k([2, 8], [2, 0], 5)
     assert (result.value, result.used, result.left_out) == (0.0, 1, 1)
-    none = passk.mean_pass_at_k([2, 3], [2, 0], 5)
+    none = mean_pass_at_k([2, 3], [2, 0], 5)
     assert np.isnan([none.value, none.low, none.high]).all()
     assert (none.used, none.left_out) == (0, 2)
 
@@ -168,7 +168,7 @@ def test_variance_estimate_is_unbiased_by_enumeration():
         values = [1 - exact_all_wrong(n, c, k) for c in range(n + 1)]
         mean = sum(w * v for w, v in zip(chance, values, strict=True))
         truth = sum(w * v * v for w, v in zip(chance, values, strict=True)) - mean**2
-        estimates = passk.pass_at_k_variance(n, np.arange(n + 1), k)
+        estimates = pass_at_k_variance(n, np.arange(n + 1), k)
         assert np.dot([float(w) for w in chance], estimates) == pytest.approx(float(truth))
 
 
@@ -186,17 +186,17 @@ def test_interval_over_problems_covers_at_its_rate(rng):
     covered = 0
     for _ in range(trials):
         c = rng.binomial(n, rng.beta(1.0, 2.0, size=problems))
-        interval = passk.mean_pass_at_k([n] * problems, c, k, resamples=400, rng=rng)
+        interval = mean_pass_at_k([n] * problems, c, k, resamples=400, rng=rng)
         covered += interval.low <= truth <= interval.high
     assert_bernoulli(covered, trials, 0.942, detects=0.08)
 
 
 def test_interval_is_reproducible_and_ordered(rng):
     c = rng.integers(0, 9, size=40)
-    first = passk.mean_pass_at_k([8] * 40, c, 4)
-    assert first == passk.mean_pass_at_k([8] * 40, c, 4)
+    first = mean_pass_at_k([8] * 40, c, 4)
+    assert first == mean_pass_at_k([8] * 40, c, 4)
     assert first.low < first.value < first.high
-    wider = passk.mean_pass_at_k([8] * 40, c, 4, confidence=0.99)
+    wider = mean_pass_at_k([8] * 40, c, 4, confidence=0.99)
     assert wider.low <= first.low
     assert wider.high >= first.high
     many = mean_over_problems(rng.random(100_000), resamples=20)
@@ -217,7 +217,7 @@ def test_interval_is_reproducible_and_ordered(rng):
     ],
 )
 def test_bad_counts_are_named(arguments, message):
-    for function in (*passk.MEASURES.values(), passk.pass_at_k_variance):
+    for function in (*passk.MEASURES.values(), pass_at_k_variance):
         with pytest.raises(ValueError, match=f"^{message}$"):
             function(*arguments)
     with pytest.raises(ValueError, match=f"^{message}$"):
@@ -228,13 +228,13 @@ def test_bad_options_are_named():
     with pytest.raises(ValueError, match=r"tau must be in \[0, 1\]; got 1.5"):
         passk.g_pass_at_k(4, 1, 2, 1.5)
     with pytest.raises(ValueError, match="tau must be given"):
-        passk.mean_pass_at_k([4], [1], 2, measure="g_pass_at_k")
+        mean_pass_at_k([4], [1], 2, measure="g_pass_at_k")
     with pytest.raises(ValueError, match="measure must be one of"):
-        passk.mean_pass_at_k([4], [1], 2, measure="passes")
+        mean_pass_at_k([4], [1], 2, measure="passes")
     with pytest.raises(ValueError, match="prior must be in"):
-        passk.posterior_pass_at_k(4, 1, 2, prior=(0.0, 1.0))
+        posterior_pass_at_k(4, 1, 2, prior=(0.0, 1.0))
     with pytest.raises(ValueError, match="confidence must be in"):
-        passk.mean_pass_at_k([4, 4], [1, 2], 2, confidence=1.0)
+        mean_pass_at_k([4, 4], [1, 2], 2, confidence=1.0)
 
 
 def test_results_keep_the_shape_of_their_inputs():
