@@ -64,7 +64,7 @@ def response_weights(
     -----
     [RECO] v1; the geometric mean, replacing 1/G and the cap are our choices. On the host equal to
     ``tailmiss.response_weight`` of NumPy's mean to the last bit in float64, on an accelerator to a
-    few units in it (tests/test_torch.py). With probabilities per token between 0.8 and 0.975, as
+    few units in it (tests/test_torch_reco.py). With probabilities per token between 0.8 and 0.975, as
     published, G w lies between 1.03 and 1.25 and the cap never acts.
 
     Examples
@@ -152,7 +152,7 @@ def log_variance_ratio(logps: Tensor, old_logps: Tensor, *, differentiate: bool 
     [RECO] v1. log p is held in [-1e4, -1e-6] on both sides before 1 - p is formed (our choice),
     because float32 log-softmax returns exactly 0 from a logit gap of about 18. At least float32
     inside; absolute error below 1e-4 in float32 and 1e-9 in float64 at the upper end, where the
-    subtraction from 1 costs most (tests/test_torch.py).
+    subtraction from 1 costs most (tests/test_torch_reco.py).
 
     Examples
     --------
@@ -222,7 +222,7 @@ def token_coefficients(
     -----
     Readings A, B, E and D of [RECO] v1's ratio (``tailmiss.reco``): its text leaves the clip open.
     A clip on v is no trust region, since v(p) = v(1-p); "ratio_mask" keeps PPO's. Held in
-    tests/test_torch.py.
+    tests/test_torch_reco.py.
 
     Examples
     --------
@@ -294,7 +294,7 @@ def reco_loss(
 
     Notes
     -----
-    On fresh rollouts c = 1: the gradient equals GRPO's exactly in every mode (tests/test_torch.py).
+    On fresh rollouts c = 1: the gradient equals GRPO's exactly in every mode (tests/test_torch_reco.py).
     The ratio acts only from the second update on the same rollouts on.
 
     Examples
