@@ -64,8 +64,8 @@ def response_weights(
     -----
     [RECO] v1; the geometric mean, replacing 1/G and the cap are our choices. On the host equal to
     ``tailmiss.response_weight`` of NumPy's mean to the last bit in float64, on an accelerator to a
-    few units in it (tests/test_torch_reco.py). With probabilities per token between 0.8 and 0.975, as
-    published, G w lies between 1.03 and 1.25 and the cap never acts.
+    few units in it (tests/test_torch_reco.py). With probabilities per token between 0.8 and 0.975,
+    as published, G w lies between 1.03 and 1.25 and the cap never acts.
 
     Examples
     --------
@@ -294,8 +294,8 @@ def reco_loss(
 
     Notes
     -----
-    On fresh rollouts c = 1: the gradient equals GRPO's exactly in every mode (tests/test_torch_reco.py).
-    The ratio acts only from the second update on the same rollouts on.
+    On fresh rollouts c = 1: the gradient equals GRPO's exactly in every mode
+    (tests/test_torch_reco.py). The ratio acts only from the second update on the same rollouts on.
 
     Examples
     --------
