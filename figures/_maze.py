@@ -23,18 +23,16 @@ from ._palette import BLACK, BLUE, GREEN, ORANGE, PAPER, PINK, RED
 BASES = {"window": MazeConfig(), "transformer": SMALL_TRANSFORMER}
 GAMMAS = (0.0, 0.5, 1.0)
 CONTROLS = ("batch_mean", "learning_rate")
-SHARED = {"steps": 200, "seeds": 4, "record_every": 25}
 WINDOW: list[dict[str, Any]] = [
     {"N": [4, 8, 16, 32, 64, 128], "gammas": [0, 0.5, 1], "steps": 2000, "seeds": 4},
     {"N": [8], "gammas": [1], "steps": 2000, "seeds": 4, "weightings": CONTROLS},
 ]
 TRANSFORMER: list[dict[str, Any]] = [
-    {"N": [4, 8, 16, 32], "gammas": [0, 1], **SHARED},
-    {"N": [8], "gammas": [1], "weightings": ["learning_rate"], **SHARED},
+    {"N": [8], "gammas": [0, 1], "steps": 2000, "seeds": 4},
 ]
 SMALL: list[dict[str, Any]] = [
-    {"N": [4, 16], "gammas": [0, 0.5, 1], "steps": 200, "seeds": 3, "record_every": 100,
-     "test_mazes": 256},
+    {"N": [4, 16], "gammas": [0, 0.5, 1], "steps": 400, "prompts": 8, "seeds": 3,
+     "test_mazes": 256, "network": {"window": 5, "hidden": 32}},
 ]  # fmt: skip
 PRESETS: dict[str, dict[str, Any]] = {
     "quick": {"policies": {"window": SMALL}, "store": None},
@@ -74,9 +72,10 @@ def grid(policy: str, blocks: list[dict[str, Any]]) -> list[MazeConfig]:
     """Every seed, group size, gamma and weighting of every block, a seed at a time."""
     configs = []
     for block in blocks:
-        own = ("N", "seeds", "gammas", "weightings")
+        own = ("N", "seeds", "gammas", "weightings", "network")
         changes = {name: value for name, value in block.items() if name not in own}
         base = replace(BASES[policy], **changes)
+        base = replace(base, policy=replace(base.policy, **block.get("network", {})))
         configs += [
             replace(base, base_seed=seed, group_size=N, gamma=float(gamma), weighting=weighting)
             for seed in range(block["seeds"])
@@ -144,6 +143,11 @@ def summary(frame: pd.DataFrame, mazes: str = "all") -> pd.DataFrame:
     table = over_seeds(chosen, [*ARM, "step"], columns)
     seeds = chosen.groupby([*ARM, "step"], sort=False)["seed"].nunique().to_numpy()
     return table.assign(seeds=seeds)
+
+
+def common_end(frame: pd.DataFrame) -> pd.Series:
+    """The last step that every arm of the row's policy has reached."""
+    return frame.groupby(ARM).step.transform("max").groupby(frame.policy).transform("min")
 
 
 def curves(axes: Axes, frame: pd.DataFrame, name: str) -> None:

@@ -30,7 +30,7 @@ NAMES = {"window": "window, 17x17", "transformer": "transformer, 4x4 cells"}
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     table = _maze.summary(_maze.runs(params, rng))
     table = table[table.weighting == "focal"]
-    ends = table[(table.step == 0) | (table.step == table.groupby("policy").step.transform("max"))]
+    ends = table[(table.step == 0) | (table.step == _maze.common_end(table))]
     paper = published("table4_maze").pivot(index=["N", "gamma"], columns="k", values="value")
     for k in (1, 128):
         share = paper[k].rename(f"paper_nl_pass@{k}") / 100

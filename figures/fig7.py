@@ -28,18 +28,18 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
 
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
     sizes = sorted(frame.N.unique())
-    panels = fig.subplots(len(ROWS), len(sizes), sharex=True, sharey="row", squeeze=False)
+    panels = fig.subplots(len(ROWS), len(sizes), sharex="col", sharey="row", squeeze=False)
     for row, (name, label) in zip(panels, ROWS.items(), strict=True):
         for axes, N in zip(row, sizes, strict=True):
             _maze.curves(axes, frame[frame.N == N], name)
             axes.margins(x=0)
         row[0].set_ylabel(label)
-        if name != "pass@2048":
-            row[0].set_ylim(0, None)
+        low, high = row[0].get_ylim()
+        row[0].set_ylim(max(low, 0) if name == "pass@2048" else 0, min(high, 1))
     for axes, N in zip(panels[0], sizes, strict=True):
         axes.set_title(f"$N$ = {N}")
-    for axes in panels[-1]:
+    for axes, N in zip(panels[-1], sizes, strict=True):
         axes.set_xlabel("update")
-        axes.set_xticks([0, frame.step.max() // 2])
+        axes.set_xticks([0, frame[frame.N == N].step.max() // 2])
     made = _maze.handles(set(frame.gamma), controls=set(frame.weighting), base=True)
     fig.legend(handles=made, loc="outside upper center", ncols=4 if len(made) < 5 else 3)

@@ -23,28 +23,35 @@ SHOWN = (1, 128, 256)
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
-    """One row per arm and K; `gain` is over GRPO on the same base, mazes and N, seed by seed."""
+    """One row per arm and K where every arm has come and where this one ended.
+
+    `gain` is over GRPO on the same base, mazes, N and step, seed by seed.
+    """
     runs = _maze.runs(params, rng)
     runs = runs[runs.mazes == "all"]
-    last = runs[runs.step == runs.groupby("policy").step.transform("max")]
-    long = last.melt([*_maze.ARM, "seed"], [f"pass@{k}" for k in (*SHOWN, 2048)], "k", "pass")
+    own = runs.groupby(_maze.ARM).step.transform("max")
+    last = runs[(runs.step == own) | (runs.step == _maze.common_end(runs))]
+    seed = ["policy", "N", "step", "seed", "k"]
+    columns = [f"pass@{k}" for k in (*SHOWN, 2048)]
+    long = last.melt([*_maze.ARM, "step", "seed"], columns, "k", "pass")
     long["pass"] *= 100
     long["k"] = long["k"].str.removeprefix("pass@").astype(int)
-    plain = long[long.gamma == 0].set_index(["policy", "N", "seed", "k"])["pass"]
-    places = pd.MultiIndex.from_frame(long[["policy", "N", "seed", "k"]])
+    plain = long[long.gamma == 0].set_index(seed)["pass"]
+    places = pd.MultiIndex.from_frame(long[seed])
     long["gain"] = long["pass"] - plain.reindex(places).to_numpy()
-    table = _maze.over_seeds(long, [*_maze.ARM, "k"], ["pass", "gain"])
-    base = runs[runs.step == 0].groupby("policy")[[f"pass@{k}" for k in (*SHOWN, 2048)]].mean()
+    table = _maze.over_seeds(long, [*_maze.ARM, "step", "k"], ["pass", "gain"])
+    base = runs[runs.step == 0].groupby("policy")[columns].mean()
     table["base"] = [
         100 * base.loc[p, f"pass@{k}"] for p, k in zip(table.policy, table.k, strict=True)
     ]
     paper = published("table4_maze").rename(columns={"value": "paper"})
     table = table.merge(paper, "left", ["N", "gamma", "k"])
     table.loc[table.weighting != "focal", "paper"] = np.nan
-    return table.sort_values(["policy", "k", "N", "gamma", "weighting"], ignore_index=True)
+    return table.sort_values(["policy", "k", "N", "gamma", "weighting", "step"], ignore_index=True)
 
 
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
+    frame = frame[frame.step == _maze.common_end(frame)]
     policies = [name for name in ("window", "transformer") if name in set(frame.policy)]
     panels = fig.subplots(len(policies), len(SHOWN), sharex=True, sharey="col", squeeze=False)
     for row, policy in zip(panels, policies, strict=True):

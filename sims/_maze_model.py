@@ -6,6 +6,7 @@ tied embeddings.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,32 @@ from torch.nn import functional
 from ._maze_config import MazeConfig, TransformerPolicy, base_stream
 from .maze_encoding import Encoding
 
-Cache = list[tuple[Tensor, Tensor]]
+# From a layer's number and its queries (…, m, heads, dim), keys and values: what the queries saw.
+Attention = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+
+
+def attention(mask: Tensor | None = None) -> Attention:
+    """Over the keys given: `mask` (P, m, m) says which a query sees.
+
+    Without one it sees those up to its own place, or all of them if it is the only query.
+    """
+
+    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        q, k, v = (part.transpose(-3, -2) for part in (q, k, v))
+        seen = functional.scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            bias,
+            is_causal=bias is None and q.shape[-2] > 1,
+            enable_gqa=k.shape[-3] < q.shape[-3],
+        )
+        return seen.transpose(-3, -2)
+
+    bias = None
+    if mask is not None:
+        bias = torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, -torch.inf)[:, None]
+    return attend
 
 
 class Block(nn.Module):
@@ -34,21 +60,20 @@ class Block(nn.Module):
         self.gate_up = nn.Linear(policy.width, 2 * policy.feed_forward, bias=False)
         self.down = nn.Linear(policy.feed_forward, policy.width, bias=False)
 
+    @property
+    def memory(self) -> int:
+        """Numbers that are the key and the value of a token."""
+        return 2 * self.kv_heads * self.dim
+
     def forward(
-        self, x: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor | None, cache: Cache, layer: int
+        self, x: Tensor, turn: tuple[Tensor, Tensor], attend: Attention, layer: int
     ) -> Tensor:
-        """Outputs (P, m, width); the layer's keys and values join its entry of the cache."""
-        heads = self.qkv(self.before(x)).unflatten(-1, (-1, self.dim)).transpose(1, 2)
-        turned, v = heads.split((self.heads + self.kv_heads, self.kv_heads), 1)
+        """Outputs (…, m, width)."""
+        heads = self.qkv(self.before(x)).unflatten(-1, (-1, self.dim))
+        turned, v = heads.split((self.heads + self.kv_heads, self.kv_heads), -2)
         turned = turned * turn[0] + turned.roll(self.dim // 2, -1) * turn[1]
-        q, k = turned.split((self.heads, self.kv_heads), 1)
-        if layer < len(cache):
-            k, v = (torch.cat(pair, 2) for pair in zip(cache[layer], (k, v), strict=True))
-        cache[layer : layer + 1] = [(k, v)]
-        seen = functional.scaled_dot_product_attention(
-            q, k, v, mask, is_causal=mask is None, enable_gqa=self.kv_heads < self.heads
-        )
-        x = x + self.out(seen.transpose(1, 2).flatten(-2))
+        q, k = turned.split((self.heads, self.kv_heads), -2)
+        x = x + self.out(attend(layer, q, k, v).flatten(-2))
         gate, up = self.gate_up(self.between(x)).chunk(2, -1)
         return x + self.down(functional.silu(gate) * up)
 
@@ -68,21 +93,16 @@ class Transformer(nn.Module):
         self.register_buffer("cos", torch.cat((cos, cos), 1), persistent=False)
         self.register_buffer("sin", torch.cat((-sin, sin), 1), persistent=False)
 
-    def forward(
-        self, tokens: Tensor, place: Tensor, mask: Tensor | None, cache: Cache, last: int
-    ) -> Tensor:
-        """Logits (P, last, vocabulary) after the last of the tokens (P, m).
+    def forward(self, tokens: Tensor, place: Tensor, attend: Attention, last: int = 0) -> Tensor:
+        """Logits after the tokens (…, m), or after the last ones only: (…, last, vocabulary).
 
-        `place` (m,) or (P, m) is a token's distance from the beginning. `mask` (P, m, seen) says
-        which tokens it attends to, first those in the cache; None is causal, without a cache.
+        `place`, broadcast against the tokens, is a token's distance from the beginning.
         """
         x = self.embed(tokens)
-        turn = tuple(part[place].unsqueeze(-3) for part in (self.cos, self.sin))
-        if mask is not None:
-            mask = torch.zeros_like(mask, dtype=x.dtype).masked_fill_(~mask, -torch.inf)[:, None]
+        turn = self.cos[place].unsqueeze(-2), self.sin[place].unsqueeze(-2)
         for layer, block in enumerate(self.blocks):
-            x = block(x, turn, mask, cache, layer)
-        return self.norm(x[:, x.shape[1] - last :]) @ self.embed.weight.T
+            x = block(x, turn, attend, layer)
+        return self.norm(x[..., -last:, :]) @ self.embed.weight.T
 
 
 @dataclass
@@ -114,7 +134,7 @@ def new_learner(config: MazeConfig) -> Learner:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() == 2:
-                scale = weight.shape[1] ** -0.5
+                scale = policy.init_scale * weight.shape[1] ** -0.5
                 weight.copy_(torch.from_numpy(rng.normal(scale=scale, size=weight.shape)))
             elif name.endswith("bias"):
                 weight.zero_()

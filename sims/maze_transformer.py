@@ -16,7 +16,7 @@ from torch.nn import functional
 from tailmiss.torch import advantages, focal_weights, response_weights
 
 from ._maze_config import MazeConfig, base_stream
-from ._maze_model import Learner, new_learner, optimiser
+from ._maze_model import Learner, attention, new_learner, optimiser
 from ._maze_tree import Rollouts, gather_gradient, sample, take
 from .maze import generate_mazes, held_out, solve_mazes
 from .maze_encoding import Encoding
@@ -87,7 +87,7 @@ def answer_log_probs(
     begin = np.full((len(mazes), 1), learner.encoding.start)
     text = np.hstack((learner.encoding.prompts(mazes), begin, answers[:, :-1]))
     place = learner.tensor(np.arange(text.shape[1]))
-    logits = learner.model(learner.tensor(text), place, None, [], answers.shape[1])
+    logits = learner.model(learner.tensor(text), place, attention(), answers.shape[1])
     loss = functional.cross_entropy(
         logits.flatten(0, 1), learner.tensor(answers.ravel()), reduction="none"
     )

@@ -17,6 +17,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from calibrated import assert_bernoulli, assert_mean
 from naive import maze as naive
 from tailmiss.advantages import advantage_table, weight_function
+from tailmiss.figures import _maze
+from tailmiss.figures._figure import REFERENCE, read_csv
 from tailmiss.sims import _maze_kernel as env
 from tailmiss.sims import _maze_policy_kernel as kernel
 from tailmiss.sims import _maze_training_kernel as training
@@ -363,13 +365,14 @@ def test_the_command_prints_a_run():
     assert bad.stderr == "tailmiss: size must be odd; got 8\n"
 
 
-def test_results_do_not_depend_on_the_workers():
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_results_do_not_depend_on_the_workers(backend):
     configs = [replace(SMALL, gamma=gamma) for gamma in (0.0, 1.0)]
-    serial = run_sweep(simulate_maze, configs, rng=5, repeats=2)
-    with joblib.parallel_config(backend="threading", n_jobs=2):
-        parallel = run_sweep(simulate_maze, configs, rng=5, repeats=2)
-    for a, b in zip(serial, parallel, strict=True):
-        pd.testing.assert_frame_equal(a, b, check_exact=True)
+    made = []
+    for jobs in (1, 2):
+        with joblib.parallel_config(backend=backend, n_jobs=jobs):
+            made.append(pd.concat(run_sweep(simulate_maze, configs, rng=5, repeats=2)))
+    pd.testing.assert_frame_equal(*made, check_exact=True)
 
 
 def test_a_run_reports_its_base_and_every_class():
@@ -450,6 +453,21 @@ def test_grpo_forgets_where_the_focal_weight_keeps():
     assert after < before - 0.01
     assert focal.pass_at_k(2048)[-1] > after
     assert grpo.pass_at_k(1)[-1] > 5 * grpo.pass_at_k(1)[0]
+
+
+@pytest.mark.long
+def test_a_committed_arm_repeats():
+    """Fig. 7 at N = 8 with gamma = 1, all four seeds. Sums are in a fixed order: to rounding."""
+    full = _maze.grid("window", _maze.WINDOW)
+    configs = [c for c in full if (c.group_size, c.gamma, c.weighting) == (8, 1.0, "focal")]
+    made = run_sweep(simulate_maze, configs, rng=_maze.stream(0))
+    again = _maze.summary(
+        pd.concat(_maze.labelled(*run, "") for run in zip(made, configs, strict=True))
+    )
+    kept = read_csv(REFERENCE / "full" / "fig7.csv").merge(again[[*_maze.ARM, "step"]])
+    assert len(kept) == len(again) == 21
+    for column in ("reward", "pass@1", "pass@2048", "pass@2048_low"):
+        assert_allclose(again[column], kept[column], rtol=1e-6)
 
 
 def test_paper_tokens():
