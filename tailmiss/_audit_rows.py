@@ -48,6 +48,11 @@ class Row:
         """Whether all that is known rests on the fitted population."""
         return not self.prompts and not math.isnan(self.fitted)
 
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a range for any population."""
+        return not math.isnan(self.least)
+
 
 class Rows:
     """Makes the rows of an audit; `asked` are points that get an interval of the fit, if any do."""

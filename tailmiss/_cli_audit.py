@@ -193,7 +193,7 @@ def _table(title: str, at: str, rows: dict[int, Row], *, naive: bool = False) ->
             line += "  if Beta"
         if not math.isnan(row.fitted_low):
             line += f": {_number(row.fitted_low)} to {_number(row.fitted_high)}"
-        if not math.isnan(row.least):
+        if row.bounded:
             line += f"; any law: {_number(row.least)} to {_number(row.most)}"
         lines.append(line.rstrip())
     if any(row.extrapolated for row in rows.values()):

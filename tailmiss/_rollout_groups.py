@@ -109,7 +109,8 @@ def _text(
             )
         return None
     text = table.text.take(kept)
-    if wanted is None and roles.is_reference(text.hash.tolist(), group, success):
+    several = np.unique(text.hash[text.size >= 0]).size > 1
+    if wanted is None and several and roles.is_reference(text.hash.tolist(), group, success):
         notes.append(
             f"{text.column!r} is the same for all rollouts of a prompt although success varies: a"
             f" reference, it seems, and not the responses (--text {text.column} takes it)"

@@ -112,17 +112,20 @@ def _series(rows: Iterable[tuple[int, Row]], name: str) -> tuple[list[int], list
     return [at for at, _ in pairs], [value for _, value in pairs]
 
 
-def _band(axes: Any, rows: dict[int, Row], low: str, high: str, colour: str) -> None:
+def _band(
+    axes: Any, rows: dict[int, Row], low: str, high: str, colour: str, alpha: float = 0.18
+) -> None:
     held = {x: r for x, r in rows.items() if not math.isnan(getattr(r, low))}
     if len(held) > 1:
         lows, highs = (_series(held.items(), name)[1] for name in (low, high))
-        axes.fill_between(list(held), lows, highs, color=colour, alpha=0.18, linewidth=0)
+        axes.fill_between(list(held), lows, highs, color=colour, alpha=alpha, linewidth=0)
 
 
 def _mixed(audit: Audit, axes: Any) -> None:
     rows = audit.mixed_share
     axes.plot(*_series(rows.items(), "naive"), ":", color=GREY, label="from the mean success rate")
     _band(axes, rows, "low", "high", BLUE)
+    _band(axes, rows, "least", "most", GREY, 0.1)
     _band(axes, rows, "fitted_low", "fitted_high", RED)
     axes.plot(*_series(rows.items(), "fitted"), "--", color=RED, label="fitted population")
     axes.plot(*_series(rows.items(), "value"), "o-", color=BLUE, ms=4, label="from the rollouts")
@@ -141,6 +144,7 @@ def _mixed(audit: Audit, axes: Any) -> None:
 def _passes(audit: Audit, axes: Any) -> None:
     rows = audit.pass_at_k
     _band(axes, rows, "low", "high", BLUE)
+    _band(axes, rows, "least", "most", GREY, 0.1)
     _band(axes, rows, "fitted_low", "fitted_high", RED)
     axes.plot(*_series(rows.items(), "fitted"), "--", color=RED, label="fitted population")
     axes.plot(*_series(rows.items(), "value"), "o-", color=BLUE, ms=4, label="pass@k")

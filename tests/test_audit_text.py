@@ -332,6 +332,9 @@ def test_a_reference_solution_is_no_response(rows, write):
     assert got.text is None
     assert any("'solution' is the same for all rollouts" in note for note in got.warnings)
     assert read_rollouts(gold, text="solution").text.column == "solution"
+    alike = read_rollouts(write([r | {"completion": "one"} for r in rows]))
+    assert audit(alike, **FEW).text.measures["self_bleu"].value < 1
+    assert audit(alike, **FEW).text.measures["distinct_texts"].value == 0.25
 
 
 def test_answers_stand_in_where_there_is_no_response(rows, write):
