@@ -11,13 +11,13 @@ from scipy import stats
 
 from ._figure import PAGE, read_csv
 from ._palette import BLACK, COLOURS, DASHES, MARKERS
-from ._training import MEASURED, RESULTS, finished
+from ._training import MEASURED, OWN_NUMBERS, RESULTS, finished
 
 CAPTION = """Share of groups that are mixed, and mixed without any of a prompt's least likely
 right answers (those that hold 20 % of the base model's correct mass), while GRPO trains a small
 language model. Lines: the closed forms at the exact policy of each step; markers: what the
-sampled groups did, seeds pooled. Right: all 30-step blocks of all runs in standard errors, and
-the normal density."""
+sampled groups did, seeds pooled. Right: 30-step blocks in standard errors, and the normal density;
+of runs that draw the same random numbers (same seed and N) only one is counted."""
 SIZE = (PAGE, 2.6)
 PARAMS = MEASURED
 EVENTS = {"mixed": "mixed groups", "tail_miss": "tail-miss groups"}
@@ -30,6 +30,7 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     """Rows `share` (observed and expected by block) and `z` (one a run and block, and pooled)."""
     groups = read_csv(RESULTS / "groups.csv")
     groups["step"] = -(-groups["step"] // BLOCK) * BLOCK
+    groups = groups[groups["cell"].isin(OWN_NUMBERS)]
     cells = finished(SHOWN)
     rows = []
     for event in COUNTED:

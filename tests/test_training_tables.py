@@ -95,6 +95,7 @@ def test_the_committed_tables_hold_the_runs_they_name():
 
 def test_sampled_groups_of_every_run_agree_with_theory():
     groups = read_csv(tables.RESULTS / "groups.csv")
+    groups = groups[groups["cell"].isin(tables.OWN_NUMBERS)]
     for event in ("right", "mixed", "tail_miss"):
         columns = [event, f"{event}_expected", f"{event}_variance"]
         seen, expected, variance = groups[columns].sum()
@@ -103,6 +104,17 @@ def test_sampled_groups_of_every_run_agree_with_theory():
         each = groups.groupby(["cell", "seed"])[columns].sum()
         z = (each[event] - each[columns[1]]) / each[columns[2]] ** 0.5
         assert stats.kstest(z, "norm").pvalue > 1e-9
+
+
+def test_runs_of_one_seed_and_group_size_draw_the_same_numbers():
+    """Why only one of them is counted above: what chance does to one it does to the other."""
+    groups = read_csv(tables.RESULTS / "groups.csv")
+    error = (groups["right"] - groups["right_expected"]) / groups["right_variance"] ** 0.5
+    by_cell = error.groupby([groups["seed"], groups["step"], groups["cell"]]).sum().unstack()
+    correlation = by_cell.corr()
+    assert correlation.loc["N=8", "no clipping"] > 0.5
+    own = correlation.loc[list(tables.OWN_NUMBERS[:5]), list(tables.OWN_NUMBERS[:5])]
+    assert own.where(~np.eye(5, dtype=bool)).abs().max().max() < 0.3
 
 
 def test_training_sharpens_at_gamma_zero():
