@@ -9,12 +9,7 @@ from .montecarlo import estimate_tail_miss_prob
 from .passk import g_pass_at_k, maj_at_k, mg_pass_at_k, pass_at_k, pass_hat_k
 from .passk_uncertainty import mean_pass_at_k, pass_at_k_variance, posterior_pass_at_k
 from .prompts import PromptPopulation, mixed_share, tail_miss_share
-from .redistribution import (
-    ExpectedMassChange,
-    MassChange,
-    expected_mass_change,
-    mass_change,
-)
+from .redistribution import ExpectedMassChange, MassChange, expected_mass_change, mass_change
 from .rollouts import Rollouts, read_rollouts
 from .sampled_mass import expected_baseline, expected_missed_mass, expected_sampled_mass
 from .tail_miss import (

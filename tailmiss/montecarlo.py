@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
+from ._first_order import GroupSums, MassChange, first_order
 from ._occupancy import group_actions
 from ._rng import RNG, generator
 from .advantages import LARGEST_GROUP
 from .estimate import Estimate, MeanEstimate
-from .redistribution import SURROGATES, GroupSums, MassChange, advantages, first_order
+from .redistribution import SURROGATES, advantages
 from .sampled_mass import checked_policy
 
 _BLOCK = 2**19  # rollouts drawn at a time

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
-from ._occupancy import Actions, binomial, group_actions, pair_sums, single_sums
+from ._first_order import ExpectedMassChange, MassChange, expected_change
+from ._occupancy import group_actions
 from ._rng import RNG, generator
 from .advantages import advantage_table
 from .estimate import MeanEstimate
-from .redistribution import SURROGATES, ExpectedMassChange, MassChange
+from .redistribution import SURROGATES
 from .sampled_mass import checked_policy
 from .weights import response_weight
 
@@ -72,7 +73,7 @@ def expected_reco_mass_change(
     --------
     >>> p, correct = [0.5, 0.25, 0.25], [True, True, False]
     >>> expected_reco_mass_change(p, correct, 2, cap=1).delta_pos
-    0.05468749999999999
+    0.0546875
     >>> expected_reco_mass_change(p, correct, 2).baseline < 0
     True
     """
@@ -82,21 +83,10 @@ def expected_reco_mass_change(
     _check_weight(length, cap)
     a, b = advantage_table(rule, N, gamma=gamma, **options)
     pos, neg = group_actions(p[correct]), group_actions(p[~correct])
-    first, chance = binomial(N, pos.total, neg.total)
-    k = first + np.arange(chance.size)
-    a, b = a[k], b[k]
-    one_set = _by_count if surrogate == "ratio" else _by_presence
-    S_pos, W_pos, Q_u, U_2, U_2_S, Q_u_S, Q_u_W = one_set(pos, k, N * pos.total, length, cap)
-    S_neg, W_neg = (x[::-1] for x in one_set(neg, N - k[::-1], N * neg.total, length, cap)[:2])
-    P_2, S = pos.square + neg.square, a * S_pos + b * S_neg
-    change = a * W_pos - S * pos.square - pos.total * (a * W_pos + b * W_neg - S * P_2)
-    drift = a * U_2_S + b * U_2 * S_neg
-    coupling = a * Q_u_W + b * Q_u * W_neg - P_2 * (a * Q_u_S + b * Q_u * S_neg)
-    rate = check.number("eta", eta) / N
-    drift, coupling = 0.0 - rate * float(chance @ drift), 0.0 - rate * float(chance @ coupling)
-    return ExpectedMassChange(
-        rate * float(chance @ change), drift + coupling, drift, coupling, float(chance @ S)
-    )
+    return expected_change(
+        pos, neg, a, b, lambda p: _relative_weight(p, length, cap), surrogate,
+        check.number("eta", eta),
+    )  # fmt: skip
 
 
 def estimate_reco_mass_change(
@@ -173,38 +163,6 @@ def estimate_reco_mass_change(
 def _relative_weight(p: NDArray[Any], length: float, cap: float) -> NDArray[Any]:
     """G w of answers of probability p."""
     return np.minimum(response_weight(np.log(p) / length, 1), cap)
-
-
-def _by_count(
-    actions: Actions, k: NDArray[Any], mean: float, length: float, cap: float
-) -> list[NDArray[Any]]:
-    """Expectations of one set given k draws from it, each draw counted: see redistribution.py.
-
-    S and W, the sums of omega n and omega n p; Q_u and U_2, the unsampled p and p^2; and the
-    products U_2 S, Q_u S and Q_u W, in which i is unsampled and j != i was drawn k q_j times.
-    """
-    p, per_draw = actions.p, _relative_weight(actions.p, length, cap) * actions.p
-    per_draw = per_draw / (actions.total or 1.0)
-    s, w = actions.copies @ per_draw, actions.copies @ (per_draw * p)
-    others = np.stack([p**2 * (s - per_draw), p * (s - per_draw), p * (w - per_draw * p)])
-    unsampled, _ = single_sums(actions, np.stack([p, p**2, *others]), max(k[0] - 1, 0), k[-1])
-    now = unsampled[:, -k.size :]
-    before = unsampled[:, np.maximum(k - 1, 0) - max(k[0] - 1, 0)]
-    return [k * s, k * w, now[0], now[1], *(k * before[2:])]
-
-
-def _by_presence(
-    actions: Actions, k: NDArray[Any], mean: float, length: float, cap: float
-) -> list[NDArray[Any]]:
-    """As :func:`_by_count` for the probability surrogate: a sampled action counts omega p once."""
-    p, low, high = actions.p, int(k[0]), int(k[-1])
-    once = _relative_weight(p, length, cap) * p
-    Q_u, U_2 = single_sums(actions, np.stack([p, p**2]), low, high)[0]
-    S, W = single_sums(actions, np.stack([once, once * p]), low, high)[1]
-    if not p.size:
-        return [S, W, Q_u, U_2, S, S, S]
-    pairs = [(p**2, once), (p, once), (p, once * p)]
-    return [S, W, Q_u, U_2, *pair_sums(actions, pairs, low, high, mean)]
 
 
 def _check_weight(length: float, cap: float) -> None:

@@ -39,49 +39,26 @@ are single sums, because given that i was not drawn, n_j has mean k q_j / (1-q_i
 .. math:: E\Bigl[\sum_i 1_{i\,unsampled} p_i \sum_j n_j p_j \,\Big|\, k\Bigr]
           = \frac{k}{Q_{pos}} \sum_i p_i (P_{pos,2} - p_i^2) (1-q_i)^{k-1}.
 
-Averaging over the binomial X ends the calculation: cost O(K sqrt N), no sampling noise.
+Averaging over the binomial X ends the calculation (``_first_order.py``): cost O(K sqrt N), no
+sampling noise.
 """
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
-from typing import Any, NamedTuple
+from dataclasses import astuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
-from ._occupancy import Actions, binomial, group_actions, pair_sums, single_sums
+from ._first_order import ExpectedMassChange, GroupSums, MassChange, expected_change, first_order
+from ._occupancy import group_actions
 from .advantages import LARGEST_GROUP, advantage_table
 from .sampled_mass import checked_policy
 from .weights import focal_weight
 
 SURROGATES = ("probability", "ratio")
-
-
-@dataclass(frozen=True)
-class MassChange:
-    """First-order change of correct mass by the update of one group; arrays over a batch of groups.
-
-    Attributes
-    ----------
-    delta_pos : change of the correct mass Q_pos.
-    delta_unsampled_pos : change of the mass of the correct actions that were not sampled.
-    direct_drift : its part from those actions' own logits.
-    normalization_coupling : its part from the softmax normaliser, as all other logits move.
-    baseline : S, the sum of all weights; the papers' S_R with the probability surrogate.
-    """
-
-    delta_pos: Any
-    delta_unsampled_pos: Any
-    direct_drift: Any
-    normalization_coupling: Any
-    baseline: Any
-
-
-@dataclass(frozen=True)
-class ExpectedMassChange(MassChange):
-    """Exact expectations, over groups of N rollouts, of the fields of :class:`MassChange`."""
 
 
 def mass_change(
@@ -238,21 +215,7 @@ def expected_mass_change(
     check.one_of("surrogate", surrogate, SURROGATES)
     a, b = advantages(N, reward_correct, reward_wrong, rule, gamma, options)
     pos, neg = group_actions(p[correct]), group_actions(p[~correct])
-    low, chance = binomial(N, pos.total, neg.total)
-    high = low + chance.size - 1
-    a, b = a[low : high + 1], b[low : high + 1]
-    moments = _probability_moments if surrogate == "probability" else _ratio_moments
-    m = moments(pos, neg, N, low, high)
-    drift = a * m.U_2_S_pos + b * m.U_2 * m.S_neg
-    coupling = a * m.Q_u_W_pos + b * m.Q_u * m.W_neg
-    coupling = coupling - (pos.square + neg.square) * (a * m.Q_u_S_pos + b * m.Q_u * m.S_neg)
-    S = a * m.S_pos + b * m.S_neg
-    change = _delta_pos(a * m.W_pos, b * m.W_neg, S, pos, neg)
-    rate = check.number("eta", eta) / N
-    drift, coupling = 0.0 - rate * float(chance @ drift), 0.0 - rate * float(chance @ coupling)
-    return ExpectedMassChange(
-        rate * float(chance @ change), drift + coupling, drift, coupling, float(chance @ S)
-    )
+    return expected_change(pos, neg, a, b, np.ones_like, surrogate, check.number("eta", eta))
 
 
 def advantages(
@@ -277,72 +240,3 @@ def advantages(
         raise ValueError(f"options need a rule; got {', '.join(options)}")
     g = focal_weight(np.arange(N + 1.0) / N, check.number("gamma", gamma, 0))
     return a * g, b * g
-
-
-class GroupSums(NamedTuple):
-    """What an update needs of a group: sums of w, of w p by kind, and of unsampled p and p^2."""
-
-    S: Any
-    W_pos: Any
-    W_neg: Any
-    Q_u: Any
-    U_2: Any
-
-
-def first_order(group: GroupSums, pos: Actions, neg: Actions, rate: float) -> MassChange:
-    """The change of masses by an update of step `rate` = eta / N."""
-    S, W_pos, W_neg, Q_u, U_2 = group
-    drift = 0.0 - rate * S * U_2
-    coupling = 0.0 - rate * Q_u * (W_pos + W_neg - S * (pos.square + neg.square))
-    delta_pos = rate * _delta_pos(W_pos, W_neg, S, pos, neg)
-    return MassChange(delta_pos, drift + coupling, drift, coupling, S)
-
-
-class _Moments(NamedTuple):
-    """Expectations given X = k, for k = low..high, per unit of advantage."""
-
-    S_pos: NDArray[Any]
-    S_neg: NDArray[Any]
-    W_pos: NDArray[Any]
-    W_neg: NDArray[Any]
-    Q_u: NDArray[Any]
-    U_2: NDArray[Any]
-    U_2_S_pos: NDArray[Any]
-    Q_u_S_pos: NDArray[Any]
-    Q_u_W_pos: NDArray[Any]
-
-
-def _delta_pos(W_pos: Any, W_neg: Any, S: Any, pos: Actions, neg: Actions) -> Any:
-    """Change of the correct mass per unit of eta / N; Eq. 17 without its cancelling terms."""
-    shrinkage = neg.total * pos.square - pos.total * neg.square
-    return neg.total * W_pos - pos.total * W_neg - S * shrinkage
-
-
-def _probability_moments(pos: Actions, neg: Actions, N: int, low: int, high: int) -> _Moments:
-    p, q = pos.p, neg.p
-    (Q_u, U_2), (S_pos, W_pos) = single_sums(pos, np.stack([p, p**2]), low, high)
-    _, (S_neg, W_neg) = single_sums(neg, np.stack([q, q**2]), N - high, N - low)
-    pairs = [(p**2, p), (p, p), (p, p**2)]
-    products = pair_sums(pos, pairs, low, high, N * pos.total)
-    return _Moments(S_pos, S_neg[::-1], W_pos, W_neg[::-1], Q_u, U_2, *products)
-
-
-def _ratio_moments(pos: Actions, neg: Actions, N: int, low: int, high: int) -> _Moments:
-    p, first = pos.p, max(low - 1, 0)
-    k = np.arange(low, high + 1)
-    rows = np.stack([p, p**2, p * (pos.square - p**2)])
-    Q_u, U_2, others = single_sums(pos, rows, first, high)[0]
-    Q_u, U_2 = Q_u[low - first :], U_2[low - first :]
-    others = others[np.maximum(k - 1 - first, 0)]
-    Q, Q_neg = pos.total or 1.0, neg.total or 1.0
-    return _Moments(
-        S_pos=k,
-        S_neg=N - k,
-        W_pos=k * (pos.square / Q),
-        W_neg=(N - k) * (neg.square / Q_neg),
-        Q_u=Q_u,
-        U_2=U_2,
-        U_2_S_pos=U_2 * k,
-        Q_u_S_pos=Q_u * k,
-        Q_u_W_pos=k * (others / Q),
-    )
