@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,6 +36,17 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """A Generator of the test's own, the same in every run unless --vary-seed is given."""
     name = zlib.crc32(request.node.nodeid.encode())
     return np.random.default_rng([name, request.config.getoption("--vary-seed")])
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """torch on one thread: workers share the cores."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 _MEASURED = pytest.StashKey[list[timings.Measurement]]()

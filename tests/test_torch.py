@@ -19,15 +19,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 import tailmiss.torch as tt  # noqa: E402
 from tailmiss.torch import _tables, focal, reco  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 GAMMAS = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def every_count(largest):

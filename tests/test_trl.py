@@ -33,19 +33,12 @@ from tailmiss.figures.training.model import new_model  # noqa: E402
 from tailmiss.torch.trl import TailMissConfig, TailMissMixin  # noqa: E402
 
 pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:The tokenizer has new PAD"),
 ]
 PAIRS = [(GRPOTrainer, WeighedGRPO), (RLOOTrainer, WeighedRLOO)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def assert_same_run(ours, theirs, *, exactly=False):
