@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -95,25 +96,28 @@ def table(measurements: Sequence[Measurement]) -> pd.DataFrame:
 
 
 def markdown(frame: pd.DataFrame) -> str:
-    """The table as it stands in the README."""
+    """What stands in the README: the rows with an alternative, then those with a bar alone."""
     lines = [
         "| what | ours | alternative | its time | times faster (range over repeats) | bar |",
         "|---|--:|---|--:|--:|--:|",
     ]
-    for row in frame.itertuples():
-        paired = row.times_faster == row.times_faster
+    beside = frame["against"] != ""
+    for row in frame[beside].itertuples():
         ratio = f"{brief(row.times_faster)} ({brief(row.low)} to {brief(row.high)})"
-        bars = [
-            f"≤ {duration(row.bar_seconds)}" if row.bar_seconds == row.bar_seconds else "",
-            f"≥ {row.bar_times_faster:.3g}" if row.bar_times_faster == row.bar_times_faster else "",
-        ]
-        cells = [
-            row.what, duration(row.seconds), row.against,
-            duration(row.against_seconds) if paired else "", ratio if paired else "",
-            ", ".join(filter(None, bars)),
-        ]  # fmt: skip
-        lines.append("| " + " | ".join(cells) + " |")
+        cells = [row.what, duration(row.seconds), row.against, duration(row.against_seconds), ratio]
+        lines.append("| " + " | ".join([*cells, bars(row)]) + " |")
+    if not beside.all():
+        lines += ["", "| what | ours | bar |", "|---|--:|--:|"]
+        for row in frame[~beside].itertuples():
+            lines.append("| " + " | ".join([row.what, duration(row.seconds), bars(row)]) + " |")
     return "\n".join(lines)
+
+
+def bars(row: Any) -> str:
+    """The bars of a row, in the units of its columns."""
+    within = "" if np.isnan(row.bar_seconds) else f"≤ {duration(row.bar_seconds)}"
+    faster = "" if np.isnan(row.bar_times_faster) else f"≥ {row.bar_times_faster:.3g}"
+    return ", ".join(filter(None, [within, faster]))
 
 
 def brief(value: float) -> str:
