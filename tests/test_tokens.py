@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from calibrated import assert_bernoulli, assert_mean
 from naive import tokens as naive
-from tailmiss.advantages import RULES, advantage_table, weight_function
 from tailmiss._cli_simulate import simulate_tokens as simulate_tokens_command
+from tailmiss.advantages import RULES, advantage_table, weight_function
 from tailmiss.cli import app
 from tailmiss.reco import gradient_factor
 from tailmiss.sims.tokens import (
