@@ -17,7 +17,7 @@ from ._categorical_kernel import (
     measure,
     note,
     reweigh,
-)  # fmt: skip
+)
 from ._inverse_cdf import BLOCK, add, draw_many, head_sum, jit, sum_blocks
 
 

@@ -19,7 +19,7 @@ from ._categorical_kernel import (
     measure,
     note,
     reweigh,
-)  # fmt: skip
+)
 from ._inverse_cdf import BLOCK, BRANCH, draw_few, head_sum, jit, sum_blocks
 
 RESTING, UNTOUCHED = -1, -2
