@@ -84,7 +84,7 @@ def _peak(N: int, mu_pos: float, tau: float) -> tuple[str, str]:
     from . import tail_miss
 
     if mu_pos in (0, 1) or tau == mu_pos:
-        why = {0: "no rollout is correct", 1: "every rollout is correct"}.get(
+        why = {0.0: "no rollout is correct", 1.0: "every rollout is correct"}.get(
             mu_pos, "every correct rollout is rare"
         )
         return "0  (at every N)", f"nowhere: {why}, so no group is mixed without a rare correct one"
