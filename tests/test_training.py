@@ -265,6 +265,17 @@ def test_at_two_rollouts_gamma_is_a_constant_factor(store):
     assert plain.groups["reward"].equals(focal.groups["reward"])
 
 
+def test_two_processes_may_keep_the_same_start(tmp_path, monkeypatch):
+    def other_is_faster(own, **_):
+        own.save_pretrained(tmp_path / "base-84k-3")
+
+    monkeypatch.setattr(model, "supervise", other_is_faster)
+    found = model.base_model("84k", 3, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["base-84k-3"]
+    kept = model.base_model("84k", 3, tmp_path)
+    assert torch.equal(found.lm_head.weight, kept.lm_head.weight)
+
+
 def test_runs_are_kept_and_collected(store, tmp_path, monkeypatch):
     cells = (study.Cell(1, "a", {"steps": 2}, seeds=1), study.Cell(2, "b", {"steps": 3}, seeds=1))
     monkeypatch.setattr(study, "CELLS", cells)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +115,12 @@ def base_model(size: str, seed: int, store: Path | None = None) -> Any:
     model = new_model(size, seed=seed)
     supervise(model, rng=np.random.default_rng([seed, 1]), **SUPERVISED[size])
     if folder:
-        partial = folder.with_suffix(".partial")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix="partial-"))
         model.save_pretrained(partial)
-        partial.rename(folder)
+        try:
+            partial.rename(folder)
+        except OSError:  # another process has kept the same start meanwhile
+            shutil.rmtree(partial)
         model = Qwen2ForCausalLM.from_pretrained(folder)
     return model
