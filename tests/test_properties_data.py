@@ -170,16 +170,17 @@ def test_mazes_are_solved_by_walking(n, cells, algorithm, seed):
 
 @few
 @given(
-    rule=st.sampled_from(RULES), N=st.integers(2, 300), n_correct=st.integers(1, 19),
+    rule=st.sampled_from(RULES), N=st.integers(2, 300) | st.integers(2, 7),
+    n=st.sampled_from([20, 4000]), n_correct=st.integers(1, 19),
     optimizer=st.sampled_from(["adam", "adamw", "sgd"]),
     surrogate=st.sampled_from(["ratio", "probability"]), gamma=st.floats(0, 3),
     spread=st.floats(0, 30), distinct=st.booleans(), seed=st.integers(0, 9),
 )  # fmt: skip
 def test_a_categorical_run_stays_a_distribution(
-    rule, N, n_correct, optimizer, surrogate, gamma, spread, distinct, seed
+    rule, N, n, n_correct, optimizer, surrogate, gamma, spread, distinct, seed
 ):
     config = sims.CategoricalConfig(
-        n_actions=20, n_correct=n_correct, group_size=N, rule=rule, gamma=gamma, steps=12,
+        n_actions=n, n_correct=n_correct, group_size=N, rule=rule, gamma=gamma, steps=12,
         optimizer=optimizer, surrogate=surrogate, anchor_logit=spread, distinct=distinct,
         record_every=4,
     )  # fmt: skip
