@@ -27,8 +27,11 @@ WINDOW: list[dict[str, Any]] = [
     {"N": [4, 8, 16, 32, 64, 128], "gammas": [0, 0.5, 1], "steps": 2000, "seeds": 4},
     {"N": [8], "gammas": [1], "steps": 2000, "seeds": 4, "weightings": CONTROLS},
 ]
+# 2,000 updates where there was time, 400 elsewhere; all at 2,000 is about an hour of one core.
 TRANSFORMER: list[dict[str, Any]] = [
     {"N": [8], "gammas": [0, 1], "steps": 2000, "seeds": 4},
+    {"N": [4, 16, 32], "gammas": [0, 1], "steps": 400, "seeds": 4},
+    {"N": [8], "gammas": [1], "steps": 400, "seeds": 4, "weightings": CONTROLS},
 ]
 SMALL: list[dict[str, Any]] = [
     {"N": [4, 16], "gammas": [0, 0.5, 1], "steps": 400, "prompts": 8, "seeds": 3,
@@ -58,7 +61,7 @@ CONTROL_LOOKS: dict[str, dict[str, Any]] = {
 }
 CONTROL_LABELS = {
     "batch_mean": "the batch's mean weight for all",
-    "learning_rate": r"learning rate $\times m_1$ = 1/2",
+    "learning_rate": r"learning rate $\times\,m_1$ = 1/2",
 }
 
 
