@@ -12,7 +12,7 @@ from tailmiss import _validate as check
 from tailmiss._rng import RNG, generator
 
 if TYPE_CHECKING:
-    from .tokens import TokenConfig
+    from ._tokens_config import TokenConfig
 
 Array = NDArray[np.float64]
 
