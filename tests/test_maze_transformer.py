@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 
 import joblib
@@ -215,6 +216,7 @@ def test_a_run_repeats_itself_and_leaves_torch_alone():
     assert torch.equal(torch.random.get_rng_state(), before[0])
 
 
+@pytest.mark.long
 def test_results_do_not_depend_on_the_workers():
     configs = [replace(TINY, gamma=gamma) for gamma in (0.0, 1.0)]
     made = []
@@ -276,6 +278,7 @@ def test_the_papers_preset_takes_a_few_steps():
 
 @pytest.mark.long
 def test_quick_preset_grpo_forgets_where_the_focal_weight_keeps():
+    started = time.process_time()
     base = replace(SMALL_TRANSFORMER, group_size=8, steps=300, record_every=300)
     grpo, half, focal = (
         simulate_maze(replace(base, gamma=gamma), rng=0) for gamma in (0.0, 0.5, 1.0)
@@ -284,6 +287,7 @@ def test_quick_preset_grpo_forgets_where_the_focal_weight_keeps():
     assert after < before
     assert focal.pass_at_k(2048)[-1] > after
     assert half.pass_at_k(2048)[-1] > after
+    assert time.process_time() - started < 60
 
 
 def test_settings_were_chosen_on_validation_mazes_of_other_bases():
