@@ -14,8 +14,8 @@ test-verl: .venv-verl/made
 	.venv-verl/bin/pytest -q tests/verl
 
 bench: .venv/test.made
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m bench --benchmark-enable --benchmark-disable-gc \
-		tests/bench_*.py tests/test_passk.py tests/test_curves.py tests/test_rollouts.py
+	$(BIN)/pip install -q --group bench
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m bench tests/bench_*.py
 
 check: .venv/core.made
 	$(BIN)/tailmiss figures --check --out out
