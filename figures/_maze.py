@@ -29,8 +29,8 @@ WINDOW: list[dict[str, Any]] = [
 ]
 # 2,000 updates where there was time, 400 elsewhere; all at 2,000 is about an hour of one core.
 TRANSFORMER: list[dict[str, Any]] = [
-    {"N": [8], "gammas": [0, 1], "steps": 2000, "seeds": 4},
-    {"N": [4, 16, 32], "gammas": [0, 1], "steps": 400, "seeds": 4},
+    {"N": [8], "gammas": [0, 0.5, 1], "steps": 2000, "seeds": 4},
+    {"N": [4, 16, 32], "gammas": [0, 0.5, 1], "steps": 400, "seeds": 4},
     {"N": [8], "gammas": [1], "steps": 400, "seeds": 4, "weightings": CONTROLS},
 ]
 SMALL: list[dict[str, Any]] = [
@@ -41,7 +41,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "quick": {"policies": {"window": SMALL}, "store": None},
     "full": {"policies": {"window": WINDOW, "transformer": TRANSFORMER}, "store": None},
 }
-# Finished transformer runs, which take hours: read where they fit, computed where they do not.
+# Finished transformer runs, most of an hour: read where they fit, computed where they do not.
 KEPT = REFERENCE / "full" / "maze_runs.csv"
 ARM = ["policy", "N", "gamma", "weighting"]
 PASS = [f"pass@{k}" for k in BUDGETS]
