@@ -37,6 +37,7 @@ CELLS = (
     "ReCo",
     "ReCo gamma=1",
 )
+FOUR = ("4 inner steps gamma=1", "ReCo token", "ReCo", "ReCo gamma=1")
 MEASURES = ("pass_1", "pass_256", "retained", "modes", "rare_nll")
 
 
@@ -45,7 +46,7 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     frame = frame[frame["split"] == "train"]
     pairs = [
         *((cell, BASELINE) for cell in CELLS),
-        *((cell, INNER) for cell in CELLS[CELLS.index(INNER) + 1 :]),
+        *((cell, INNER) for cell in FOUR),
         *((FOCAL, cell) for cell in CELLS if cell != FOCAL),
     ]
     parts = [
