@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ LEVEL = 0.5
 LARGEST = 2**16
 LARGEST_GROUP = 4096
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+_COARSE = np.linspace(0, 1, 101)
 
 
 @dataclass(frozen=True)
@@ -97,13 +99,11 @@ def gradient_shares(
         return None
     middle = (np.arange(2000) + 0.5) / 2000
     mass = _masses(population, middle)
-    coarse = np.linspace(0, 1, 101)
     bins = np.searchsorted(EDGES, middle) - 1
     shares = {}
     for rule in rules:
         for gamma in gammas:
-            weight = weight_function(rule, group_size, coarse, gamma=gamma) * coarse * (1 - coarse)
-            update = mass * np.interp(middle, coarse, weight)
+            update = mass * np.interp(middle, _COARSE, _update(rule, group_size, gamma))
             total = np.bincount(bins, update, len(EDGES) - 1)
             shares[rule, float(gamma)] = tuple((total / total.sum()).tolist())
     prompts = np.bincount(bins, mass, len(EDGES) - 1)
@@ -120,13 +120,20 @@ def gradient_shares(
     )
 
 
+@lru_cache(maxsize=256)
+def _update(rule: str, group_size: int, gamma: float) -> NDArray[np.float64]:
+    """w_N(p) p (1-p) on a grid of rates; the same at every step of a training log."""
+    weight = weight_function(rule, group_size, _COARSE, gamma=gamma)
+    return np.asarray(weight * _COARSE * (1 - _COARSE))
+
+
 def _masses(population: PromptPopulation, middle: NDArray[np.float64]) -> NDArray[np.float64]:
     """Share of prompts of the Beta part in equal bins around the given rates."""
-    from scipy.stats import beta
+    from scipy.special import betainc
 
     edges = np.linspace(0, 1, middle.size + 1)
     rest = 1 - population.zero - population.one
-    return rest * np.diff(beta.cdf(edges, population.alpha, population.beta))
+    return np.asarray(rest * np.diff(betainc(population.alpha, population.beta, edges)))
 
 
 def _strength(population: PromptPopulation, N: int, rule: str, gamma: float) -> float:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .bootstrap import MeanOverProblems, mean_over_problems
+from .bootstrap import MeanOverProblems, means_over_problems
 from .passk import pass_at_k, pass_hat_k
 from .prompts import PromptPopulation, mixed_share
 
@@ -54,6 +54,15 @@ class Row:
         return not math.isnan(self.least)
 
 
+class Wanted(NamedTuple):
+    """An estimator, where to evaluate it, and what the population calls the same number."""
+
+    estimator: Any
+    points: Sequence[int]
+    fitted: str
+    extra: tuple[float, ...] = ()
+
+
 class Rows:
     """Makes the rows of an audit; `asked` are points that get an interval of the fit, if any do."""
 
@@ -72,40 +81,51 @@ class Rows:
         self._pairs, self._place, self._counts = np.unique(
             np.stack([n, c]), axis=1, return_inverse=True, return_counts=True
         )
-        if population is not None:
-            self._ends = {
-                f.__name__: self._end(self.mean(f, self.smallest))
-                for f in (pass_at_k, pass_hat_k, mixed_share)
-            }
 
-    def mean(self, estimator: Any, *at: float) -> MeanOverProblems:
-        """Mean over prompts of an estimator, evaluated once for each distinct (n, c)."""
-        values = np.atleast_1d(estimator(self._pairs[0], self._pairs[1], *at))
+    def at(self, *wanted: Wanted) -> list[dict[int, Row]]:
+        """For each of the wanted the rows at its points, all from the same bootstrap samples."""
+        ends = [Wanted(f, [self.smallest], "") for f in (pass_at_k, pass_hat_k, mixed_share)]
+        tables = [
+            np.atleast_2d(each.estimator(*self._pairs[:, None], at, *each.extra))
+            for each in (*wanted, *ends)
+            for at in [np.array(each.points)[:, None]]
+        ]
         spread: dict[str, Any] = {"counts": self._counts}
+        values = np.concatenate(tables)
         if self._clusters is not None:
-            values, spread = values[self._place.ravel()], {"clusters": self._clusters}
-        return mean_over_problems(values, confidence=self.confidence, rng=self._rng, **spread)
+            values, spread = values[:, self._place.ravel()], {"clusters": self._clusters}
+        found = iter(
+            means_over_problems(values, confidence=self.confidence, rng=self._rng, **spread)
+        )
+        means = [[next(found) for _ in each.points] for each in (*wanted, *ends)]
+        self._ends = dict(
+            zip((f.estimator.__name__ for f in ends), (self._end(m) for [m] in means[-3:]))
+        )
+        return [self._rows(each, own) for each, own in zip(wanted, means)]
 
-    def at(
-        self, estimator: Any, points: Iterable[int], fitted: str, *extra: float
-    ) -> dict[int, Row]:
-        """A row at each point; `fitted` names what the population says there."""
-        return {x: self._row(self.mean(estimator, x, *extra), fitted, x, *extra) for x in points}
-
-    def _row(self, mean: MeanOverProblems, fitted: str, x: int, *extra: float) -> Row:
-        value = low = high = least = most = NAN
+    def _rows(self, wanted: Wanted, means: list[MeanOverProblems]) -> dict[int, Row]:
+        points = wanted.points
+        fitted = np.full(len(points), NAN)
         if self.population is not None:
-            value = float(getattr(self.population, fitted)(x, *extra))
-            shown = self.asked is not None and x > self.largest
-            shown = shown and (x in (self.asked or ()) or bool(x.bit_length() % 2))
-            if shown and fitted != "tail_miss_prob":
-                low, high = self.population.interval(
-                    lambda p: getattr(p, fitted)(x, *extra), confidence=self.confidence
-                )
-            if not mean.used:
-                least, most = self._any_law(fitted, x)
-        return Row(
-            mean.value, mean.low, mean.high, mean.used, value, low, high, least=least, most=most
+            fitted = getattr(self.population, wanted.fitted)(np.array(points), *wanted.extra)
+        rows = {}
+        for x, mean, value in zip(points, means, fitted.tolist(), strict=True):
+            low, high = self._interval(wanted, x)
+            least, most = (NAN, NAN) if mean.used else self._any_law(wanted.fitted, x)
+            rows[x] = Row(
+                mean.value, mean.low, mean.high, mean.used, value, low, high, least=least, most=most
+            )
+        return rows
+
+    def _interval(self, wanted: Wanted, x: int) -> tuple[float, float]:
+        """Of the fit, past the rollouts, where it was asked for or at a power of four."""
+        population, fitted = self.population, wanted.fitted
+        if population is None or self.asked is None or x <= self.largest:
+            return NAN, NAN
+        if fitted == "tail_miss_prob" or not (x in self.asked or x.bit_length() % 2):
+            return NAN, NAN
+        return population.interval(
+            lambda p: getattr(p, fitted)(x, *wanted.extra), confidence=self.confidence
         )
 
     def _any_law(self, fitted: str, x: int) -> tuple[float, float]:
@@ -113,6 +133,8 @@ class Rows:
 
         E[(1-p)^x] lies between E[(1-p)^m]^(x/m), by Jensen, and E[(1-p)^m]; likewise for p^x.
         """
+        if self.population is None:
+            return NAN, NAN
         solved, always = self._ends["pass_at_k"], self._ends["pass_hat_k"]
         never = (1 - solved[1]) ** (x / self.smallest)
         if fitted == "pass_at_k":

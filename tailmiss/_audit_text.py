@@ -73,7 +73,7 @@ def measure_texts(
         values = within.values
         cut = int((number[list(values)] > MOST_TEXTS).sum()) if values else 0
     clusters = None
-    if rollouts.step is not None and values:
+    if rollouts.step is not None and within is None and values:
         names = rollouts.prompt[list(values)].astype(str)
         clusters = np.unique(names, return_inverse=True)[1]
     found = list(values.values())

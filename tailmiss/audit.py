@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _validate as check
 from ._audit_answers import Answers, summarise_answers
 from ._audit_regime import Gradient, Regime, gradient_shares, regime
-from ._audit_rows import DOUBTFUL, NAN, Row, Rows
+from ._audit_rows import DOUBTFUL, NAN, Row, Rows, Wanted
 from ._audit_text import TextDiversity, at_step, measure_texts
 from ._rng import RNG
 from .passk import pass_at_k, pass_hat_k
@@ -179,15 +179,14 @@ def audit(
     whole = _audit(rollouts, options, intervals=True)
     if rollouts.step is None:
         return whole
-    steps = list(dict.fromkeys(rollouts.step.tolist()))
-    scored = list(dict.fromkeys(rollouts.step[rollouts.n > 0].tolist()))
-    parts = {
-        str(step): _audit(rollouts.select(groups), options, within=at_step(whole.text, groups))
-        for step in scored
-        for groups in [np.flatnonzero(rollouts.step == step)]
-    }
+    parts, missing = {}, []
+    for step, groups, part in rollouts.by_step():
+        if part.n.any():
+            parts[step] = _audit(part, options, within=at_step(whole.text, groups))
+        else:
+            missing.append(step)
     warnings = whole.warnings
-    if missing := [str(step) for step in steps if str(step) not in parts]:
+    if missing:
         warnings += (f"no rollout is scored at step {', '.join(missing)}",)
     return Audit(**{**whole.__dict__, "by_step": parts, "warnings": warnings})
 
@@ -208,7 +207,7 @@ def _audit(
     largest, use = int(n.max()), _group_size(rollouts, options["group_size"])
     rate = float(c.sum() / n.sum())
     clusters: NDArray[Any] | None = None
-    if rollouts.step is not None:
+    if rollouts.step is not None and intervals:
         clusters = np.unique(rollouts.prompt.astype(str), return_inverse=True)[1]
     ends = (int(n[held].min()), float(np.median(n[held])), largest)
     ks = options["k"] or _powers(1, max(largest, 256), use, ends)
@@ -216,11 +215,16 @@ def _audit(
     sizes = sorted({*sizes, use} - {1})
     asked = {*(options["k"] or ()), *(options["N"] or ()), use}
     rows = Rows(n, c, clusters, population, options, asked if intervals else None)
+    passes, hats, shares, *missed = rows.at(
+        Wanted(pass_at_k, ks, "pass_at_k"),
+        Wanted(pass_hat_k, [x for x in ks if x <= largest], "pass_hat_k"),
+        Wanted(mixed_share, sizes, "mixed_group_prob"),
+        *(Wanted(tail_miss_share, sizes, "tail_miss_prob", (rho,)) for rho in options["rho"]),
+    )
     mixed = {
         x: Row(**{**row.__dict__, "naive": float(mixed_group_prob(x, rate))})
-        for x, row in rows.at(mixed_share, sizes, "mixed_group_prob").items()
+        for x, row in shares.items()
     }
-    passes = rows.at(pass_at_k, ks, "pass_at_k")
     fit = NAN
     if intervals and population is not None:
         fit = population.fit_p_value(rng=options["rng"])
@@ -244,9 +248,9 @@ def _audit(
         group_size=use,
         success_rate=rate,
         pass_at_k=passes,
-        pass_hat_k=rows.at(pass_hat_k, [x for x in ks if x <= largest], "pass_hat_k"),
+        pass_hat_k=hats,
         mixed_share=mixed,
-        tail_miss={r: rows.at(tail_miss_share, sizes, "tail_miss_prob", r) for r in options["rho"]},
+        tail_miss=dict(zip(options["rho"], missed, strict=True)),
         population=population,
         fit_p_value=fit,
         regime=where,

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
 from ._credit import expected_credit
+from ._logit_rule import mean_tail_miss
 from ._population_fit import (
     distinct_counts,
     fit_cells,
@@ -26,7 +27,6 @@ from ._population_fit import (
 )
 from ._rng import RNG
 from .passk import pass_at_k, pass_hat_k
-from .tail_miss import tail_miss_prob
 
 Array = NDArray[np.float64]
 _LARGEST_NODES = 800
@@ -231,10 +231,8 @@ class PromptPopulation:
     def tail_miss_prob(self, N: ArrayLike, rho: ArrayLike) -> Any:
         r"""Tail-miss probability averaged over prompts, each with a rare mass of rho * p."""
         N, rho = np.broadcast_arrays(check.whole("N", N), check.mass("rho", rho))
-        nodes = 64 + int(4 * np.sqrt(N.max(initial=1)))
-        return self.average(
-            lambda p: tail_miss_prob(N[..., None], p, rho[..., None] * p), nodes=nodes
-        )[()]
+        mean = mean_tail_miss(self.alpha, self.beta, N.ravel(), rho.ravel())
+        return (self._rest * mean).reshape(N.shape)[()]
 
     def density(self, p: ArrayLike) -> Any:
         """Density of the Beta part at p, scaled by its share of the prompts."""

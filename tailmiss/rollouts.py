@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -97,11 +97,31 @@ class Rollouts:
             frame.insert(0, "step", steps)
         return frame
 
+    def by_step(self) -> Iterator[tuple[str, Array, Rollouts]]:
+        """Name, groups and rollouts of each step, in the order of the first group of each."""
+        if self.step is None:
+            return
+        names = {name: i for i, name in enumerate(dict.fromkeys(self.step.tolist()))}
+        step = np.array([names[name] for name in self.step.tolist()], int)
+        ends = range(1, len(names))
+        groups = np.argsort(step, kind="stable")
+        parts = np.split(groups, np.searchsorted(step[groups], ends))
+        rows: list[Array | None] = [None] * len(names)
+        if self.group is not None:
+            order = np.argsort(step[self.group], kind="stable")
+            rows = np.split(order, np.searchsorted(step[self.group[order]], ends))
+        for name, own, kept in zip(names, parts, rows, strict=True):
+            yield str(name), own, self._part(own, kept)
+
     def select(self, groups: Array) -> Rollouts:
         """Some of the groups, as a table of their own."""
-        place = np.full(self.n.size, -1)
+        kept = None if self.group is None else np.flatnonzero(np.isin(self.group, groups))
+        return self._part(groups, kept)
+
+    def _part(self, groups: Array, kept: Array | None) -> Rollouts:
+        """Some of the groups, as a table of their own; `kept` are their rollouts."""
+        place = np.empty(self.n.size, int)
         place[groups] = np.arange(groups.size)
-        kept = None if self.group is None else place[self.group] >= 0
         return Rollouts(
             **{
                 **self.__dict__,
