@@ -60,11 +60,6 @@ class Block(nn.Module):
         self.gate_up = nn.Linear(policy.width, 2 * policy.feed_forward, bias=False)
         self.down = nn.Linear(policy.feed_forward, policy.width, bias=False)
 
-    @property
-    def memory(self) -> int:
-        """Numbers that are the key and the value of a token."""
-        return 2 * self.kv_heads * self.dim
-
     def forward(
         self, x: Tensor, turn: tuple[Tensor, Tensor], attend: Attention, layer: int
     ) -> Tensor:
@@ -79,7 +74,13 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Logits of the next token after each node of a tree of tokens."""
+    """Logits of the next token after each node of a tree of tokens.
+
+    ``memory`` is how many numbers the key and the value of a token are in one layer.
+    """
+
+    cos: Tensor
+    sin: Tensor
 
     def __init__(self, policy: TransformerPolicy, vocabulary: int, length: int) -> None:
         super().__init__()
@@ -87,6 +88,7 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList(Block(policy) for _ in range(policy.layers))
         self.norm = nn.RMSNorm(policy.width, eps=1e-6)
         dim = policy.width // policy.heads
+        self.memory = 2 * policy.key_value_heads * dim
         rates = policy.rope_theta ** (-torch.arange(0, dim, 2) / dim)
         angles = torch.arange(length)[:, None] * rates
         cos, sin = angles.cos(), angles.sin()

@@ -58,7 +58,7 @@ def sample(
     logp, counted = np.zeros(shape, np.float32), np.zeros(shape, bool)
 
     trunk, most = P * L, P * L + P + (encoding.limit - 1) * len(row)
-    memory = [model.embed.weight.new_empty(most, block.memory) for block in model.blocks]
+    memory = [model.embed.weight.new_empty(most, model.memory) for _ in model.blocks]
     causal = attention()
 
     def along_text(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
