@@ -4,8 +4,8 @@ The scale of the initial weights, the learning rate and the limit of the gradien
 the baseline best: GRPO at N = 8, by its pass@1 on validation mazes after 200 updates, from bases
 100 and 101 (the figures report 0 to 3, on test mazes). Scale 1 and rate 3e-4 win. The two limits
 cannot be told apart from two runs, and the one trainers use, 1, stays. Nothing was chosen for the
-focal weight. The committed table was made when trees were padded, which summed in another order:
-made again, most of its runs are the same and some part ways at a draw.
+focal weight. The committed table was made when trees were padded, which summed in another order: of
+two of its runs made again, one is the same and one parted ways at a draw.
 """
 
 from __future__ import annotations
