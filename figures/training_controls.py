@@ -39,6 +39,7 @@ CELLS = (
 )
 FOUR = ("4 inner steps gamma=1", "ReCo token", "ReCo", "ReCo gamma=1")
 MEASURES = ("pass_1", "pass_256", "retained", "modes", "rare_nll")
+TABLED = (*MEASURES, "pass_16")
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
@@ -50,7 +51,7 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
         *((FOCAL, cell) for cell in CELLS if cell != FOCAL),
     ]
     parts = [
-        changes(frame, [cell], baseline, MEASURES).query("kind == 'difference'")
+        changes(frame, [cell], baseline, TABLED).query("kind == 'difference'")
         for cell, baseline in pairs
         if len(finished((cell, baseline))) == 2
     ]

@@ -39,6 +39,7 @@ FOCAL = ("N=8 gamma=.5", "N=8 gamma=1", "N=32 gamma=.5", "N=32 gamma=1")
 COMPARED = {"75 steps": ("step", 75), "300 steps": ("step", 300), "600 rollouts": ("rollouts", 600)}
 EQUAL = "equal pass@1"
 MEASURES = ("pass_1", "pass_256", "retained", "modes", "effective_modes", "rare_nll")
+TABLED = (*MEASURES, "pass_16")
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
@@ -55,7 +56,7 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
     found = where_training_reaches(sweep, common_pass_1(sweep, finished(SWEEP)))
     parts += _levels_and_differences(found, EQUAL, shared)
     base = where(frame[(frame["cell"] == BASELINE) & frame["seed"].isin(shared)], "step", 0)
-    base = over_seeds(base, ["cell"], MEASURES)
+    base = over_seeds(base, ["cell"], TABLED)
     parts.append(base.assign(compared="base", cell="base", kind="level", baseline="-"))
     rows = pd.concat(parts, ignore_index=True)
     settings = {cell: config(cell) for cell in rows["cell"].unique() if cell != "base"}
@@ -73,13 +74,13 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
 def _levels_and_differences(
     found: pd.DataFrame, compared: str, shared: set[int]
 ) -> list[pd.DataFrame]:
-    level = over_seeds(found[found["seed"].isin(shared)], ["cell"], MEASURES)
+    level = over_seeds(found[found["seed"].isin(shared)], ["cell"], TABLED)
     parts = [level.assign(kind="level", baseline="-")]
     for cell in found["cell"].unique():
         baseline = cell.split()[0] if cell in FOCAL else BASELINE
         pair = found[found["cell"].isin((cell, baseline))]
         if cell != baseline and baseline in set(pair["cell"]):
-            change = over_seeds(paired(pair, baseline, MEASURES), ["cell"], MEASURES)
+            change = over_seeds(paired(pair, baseline, TABLED), ["cell"], TABLED)
             parts.append(change.assign(kind="difference", baseline=baseline))
     return [part.assign(compared=compared) for part in parts]
 
