@@ -98,10 +98,11 @@ class Rows:
             means_over_problems(values, confidence=self.confidence, rng=self._rng, **spread)
         )
         means = [[next(found) for _ in each.points] for each in (*wanted, *ends)]
-        self._ends = dict(
-            zip((f.estimator.__name__ for f in ends), (self._end(m) for [m] in means[-3:]))
-        )
-        return [self._rows(each, own) for each, own in zip(wanted, means)]
+        self._ends = {
+            each.estimator.__name__: self._end(mean)
+            for each, [mean] in zip(ends, means[len(wanted) :], strict=True)
+        }
+        return [self._rows(each, own) for each, own in zip(wanted, means, strict=False)]
 
     def _rows(self, wanted: Wanted, means: list[MeanOverProblems]) -> dict[int, Row]:
         points = wanted.points

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ._rng import RNG, generator
 from .bootstrap import MeanOverProblems, mean_over_problems
 from .rollouts import Rollouts
-from .text_diversity import MEASURES, text_measures
+from .text_groups import MEASURES, text_measures
 
 MOST_BYTES = 5_000_000
 MOST_GROUPS = 1000

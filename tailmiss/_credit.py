@@ -7,12 +7,14 @@ b = c - n.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+_MOST_KEPT = 64
 
 
 def needed_correct(k: Any, tau: Any) -> Any:
@@ -66,7 +68,8 @@ def expected_credit(n: Array, c: Array, k: Array, level: Array, credit: Any) -> 
     values = np.full(cases.shape[1], np.nan)
     for i, (rollouts, correct, draws, needed) in enumerate(cases.T):
         if draws <= rollouts:
-            pmf = count_pmf(int(draws), -correct, correct - rollouts)
+            law = _kept_pmf if draws <= _MOST_KEPT else count_pmf
+            pmf = law(int(draws), -correct, correct - rollouts)
             values[i] = pmf @ credit(int(draws), needed)
     return np.minimum(values, 1.0)[place.ravel()].reshape(n.shape)[()]
 
@@ -85,3 +88,9 @@ def count_pmf(k: int, a: float, b: float) -> Array:
     pmf = np.zeros(k + 1)
     pmf[low : high + 1] = terms / terms.sum()
     return pmf
+
+
+@lru_cache(maxsize=4096)
+def _kept_pmf(k: int, a: float, b: float) -> Array:
+    """The counts of a training log are the same few at every step."""
+    return count_pmf(k, a, b)

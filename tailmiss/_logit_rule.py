@@ -21,7 +21,7 @@ _MOST_KEPT = 1000
 
 
 def mean_tail_miss(alpha: float, beta: float, N: Array, rho: Array) -> Array:
-    r"""E[tail miss at N with a rare mass of rho * p], p ~ Beta(alpha, beta); one value per (N, rho).
+    r"""Tail miss at each (N, rho) with a rare mass of rho * p, averaged over p ~ Beta(alpha, beta).
 
     An integrand that is analytic in a strip of half-width pi/2 and falls off as p and 1 - p, so the
     error is exp(-pi^2 / step) < 1e-21 and what lies past log-odds of 40 is below 1e-17; a law

@@ -13,14 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from . import _validate as check
 from .passk import log_all_wrong_prob
 from .saturation import rare_nll_shift, variance_profile
-from .text_diversity import (
-    distinct_n,
-    group_diversity,
-    ngram_similarity,
-    self_bleu,
-    text_measures,
-    vendi_score,
-)
+from .text_diversity import distinct_n, ngram_similarity, self_bleu, vendi_score
+from .text_groups import group_diversity, text_measures
 
 __all__ = [
     "UnseenAnswers",

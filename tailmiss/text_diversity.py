@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
-from .estimate import MeanEstimate
 
 Texts = Iterable[str] | Iterable[Sequence[Hashable]] | NDArray[Any]
 Array = NDArray[Any]
 Tokenizer = Callable[[str], Sequence[Hashable]]
-MEASURES = ("distinct_1", "distinct_2", "self_bleu", "vendi", "distinct_texts", "length")
 
 
 def distinct_n(texts: Texts, n: int = 2, *, tokenize: Tokenizer = str.split) -> float:
@@ -57,7 +55,7 @@ def distinct_n(texts: Texts, n: int = 2, *, tokenize: Tokenizer = str.split) -> 
     0.75
     """
     n = check.whole_number("n", n)
-    *_, (_, grams) = _ngrams(_tokens(texts, tokenize), n)
+    *_, (_, grams) = _ngrams(split_texts(texts, tokenize), n)
     return np.unique(grams).size / grams.size if grams.size else float("nan")
 
 
@@ -108,7 +106,7 @@ def self_bleu(
     """
     max_n = check.whole_number("max_n", max_n)
     epsilon = check.number("epsilon", epsilon, 0)
-    sentences = _tokens(texts, tokenize)
+    sentences = split_texts(texts, tokenize)
     if len(sentences) < 2:
         return float("nan")
     matches = [_clipped(*grams, len(sentences)) for grams in _ngrams(sentences, max_n)]
@@ -167,7 +165,7 @@ def ngram_similarity(texts: Texts, n: int = 2, *, tokenize: Tokenizer = str.spli
            [0. , 0. , 1. ]])
     """
     n = check.whole_number("n", n)
-    sentences = _tokens(texts, tokenize)
+    sentences = split_texts(texts, tokenize)
     *_, (owner, grams) = _ngrams(sentences, n)
     whole: dict[Any, int] = {}
     short = [(i, tuple(own)) for i, own in enumerate(sentences) if len(own) < n]
@@ -225,103 +223,7 @@ def vendi_score(similarity: ArrayLike) -> float:
     return float(np.exp(-(share @ np.log(share))))
 
 
-def text_measures(
-    texts: Sequence[str | Sequence[Hashable]], *, tokenize: Tokenizer = str.split
-) -> dict[str, float]:
-    """Every measure of one group of texts.
-
-    Parameters
-    ----------
-    texts : strings or token sequences
-    tokenize : callable
-        Splits a string.
-
-    Returns
-    -------
-    dict of str to float
-        distinct_1, distinct_2, self_bleu and vendi (of bigrams), as their functions give them;
-        distinct_texts, different texts over texts; length, mean tokens of a text. NaN where a
-        measure has nothing to rest on.
-
-    Raises
-    ------
-    ValueError
-        As :func:`distinct_n`.
-
-    Examples
-    --------
-    >>> found = text_measures(["a b c", "a b c", "a d"])
-    >>> round(found["distinct_texts"], 3), round(found["length"], 3), found["distinct_2"]
-    (0.667, 2.667, 0.6)
-    """
-    sentences = _tokens(texts, tokenize)
-    if not sentences:
-        return dict.fromkeys(MEASURES, float("nan"))
-    return {
-        "distinct_1": distinct_n(sentences, 1),
-        "distinct_2": distinct_n(sentences, 2),
-        "self_bleu": self_bleu(sentences),
-        "vendi": vendi_score(ngram_similarity(sentences)),
-        "distinct_texts": len({t if isinstance(t, str) else tuple(t) for t in texts}) / len(texts),
-        "length": sum(map(len, sentences)) / len(sentences),
-    }
-
-
-def group_diversity(
-    texts: Iterable[str | Sequence[Hashable] | None],
-    groups: Iterable[Hashable],
-    *,
-    tokenize: Tokenizer = str.split,
-) -> dict[str, MeanEstimate]:
-    """The measures of :func:`text_measures` within each group, then averaged over groups.
-
-    Parameters
-    ----------
-    texts : M strings or token sequences
-        None is no text and is left out.
-    groups : M hashable labels
-        Prompt, or prompt and step, of each text.
-    tokenize : callable
-        Splits a string.
-
-    Returns
-    -------
-    dict of str to MeanEstimate
-        One draw a group with at least two texts. Compare files of equal group size: all but
-        length depend on it.
-
-    Raises
-    ------
-    ValueError
-        Unequal lengths.
-
-    Examples
-    --------
-    >>> found = group_diversity(["a b c", "a b c", "a b", "c d"], [1, 1, 2, 2])
-    >>> found["distinct_2"].value, found["self_bleu"].trials
-    (0.75, 2)
-    """
-    texts, groups = list(texts), list(groups)
-    if len(texts) != len(groups):
-        raise ValueError(f"groups must hold {len(texts)} labels, one a text; got {len(groups)}")
-    members: dict[Hashable, list[Any]] = {}
-    for text, group in zip(texts, groups, strict=True):
-        if text is not None:
-            members.setdefault(group, []).append(text)
-    several = [own for own in members.values() if len(own) > 1]
-    return mean_measures([text_measures(own, tokenize=tokenize) for own in several])
-
-
-def mean_measures(groups: Sequence[dict[str, float]]) -> dict[str, MeanEstimate]:
-    """Means over groups of what :func:`text_measures` found; a NaN is no draw."""
-    found = {}
-    for name in dict.fromkeys([*MEASURES, *(key for group in groups for key in group)]):
-        values = np.array([group.get(name, float("nan")) for group in groups])
-        found[name] = MeanEstimate.of(values[~np.isnan(values)])
-    return found
-
-
-def _tokens(texts: Texts, tokenize: Tokenizer) -> list[Sequence[Hashable]]:
+def split_texts(texts: Texts, tokenize: Tokenizer) -> list[Sequence[Hashable]]:
     if isinstance(texts, str):
         raise ValueError("texts must be several texts; got one string")
     if isinstance(texts, np.ndarray) and texts.dtype.kind in "biufc":

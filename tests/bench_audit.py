@@ -9,11 +9,14 @@ import sys
 import time
 from collections import Counter
 
+import numpy as np
 import pytest
 from rollout_files import verl
 from test_curves import published
+from test_training_log import log_of
 from timings import in_turns
 
+from tailmiss import audit
 from tailmiss.curves import audit_curve
 
 pytestmark = pytest.mark.bench
@@ -57,6 +60,13 @@ def test_a_million_rollouts(tmp_path, measured):
     what = "audit of a million rollouts, 400 MB of JSON, wall time"
     measured(what, audit, "json.loads and a Counter", counting, within=30)
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2_000_000
+
+
+def test_a_thousand_training_steps(measured):
+    """64 prompts of 8 rollouts at each step, every step audited: under 30 s."""
+    rollouts = log_of(np.random.default_rng(0), steps=1000)
+    (ours,) = in_turns(lambda: audit(rollouts), repeats=1, warm_up=0)
+    measured("audit of 1,000 training steps of 64 prompts", ours, within=30)
 
 
 def test_all_published_curves_in_20_seconds(measured):
