@@ -207,7 +207,7 @@ def simulate_categorical(config: CategoricalConfig, *, rng: _rng.RNG) -> Categor
     --------
     >>> run = simulate_categorical(CategoricalConfig(group_size=64, steps=100), rng=0)
     >>> run.q_pos[[0, -1]].round(4).tolist()
-    [0.6301, 0.6363]
+    [0.6301, 0.6364]
     """
     from . import _categorical_kernel as kernel
     from ._categorical_large import run_large

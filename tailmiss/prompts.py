@@ -63,7 +63,8 @@ def mixed_share(n: ArrayLike, c: ArrayLike, N: ArrayLike) -> Any:
     >>> mixed_share(8, [0, 4], 4).mean().round(12)
     np.float64(0.485714285714)
     """
-    return pass_at_k(n, c, N) - pass_hat_k(n, c, N)
+    N = check.whole("N", N)
+    return np.maximum(pass_at_k(n, c, N) - pass_hat_k(n, c, N), 0.0)
 
 
 def tail_miss_share(n: ArrayLike, c: ArrayLike, N: ArrayLike, rho: ArrayLike) -> Any:
