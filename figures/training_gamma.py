@@ -19,7 +19,7 @@ million parameters) and at the training pass@1 that all gammas of a seed reach. 
 intervals of the paired differences. Open diamonds: the paper's differences for its three models. On
 policy (one update a batch) CISPO has DAPO's gradient and is left out of the picture.
 Configurations with fewer than three seeds are left out."""
-SIZE = (PAGE, 4.4)
+SIZE = (PAGE, 5.2)
 PARAMS = MEASURED
 GAMMAS = {0.0: "0", 0.5: ".5", 1.0: "1", 2.0: "2"}
 CELLS = {
