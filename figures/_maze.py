@@ -27,11 +27,9 @@ WINDOW: list[dict[str, Any]] = [
     {"N": [4, 8, 16, 32, 64, 128], "gammas": [0, 0.5, 1], "steps": 2000, "seeds": 4},
     {"N": [8], "gammas": [1], "steps": 2000, "seeds": 4, "weightings": CONTROLS},
 ]
-# 2,000 updates where there was time, 400 elsewhere; all at 2,000 is about an hour of one core.
 TRANSFORMER: list[dict[str, Any]] = [
-    {"N": [8], "gammas": [0, 0.5, 1], "steps": 2000, "seeds": 4},
-    {"N": [4, 16, 32], "gammas": [0, 0.5, 1], "steps": 400, "seeds": 4},
-    {"N": [8], "gammas": [1], "steps": 400, "seeds": 4, "weightings": CONTROLS},
+    {"N": [4, 8, 16, 32], "gammas": [0, 0.5, 1], "steps": 2000, "seeds": 4},
+    {"N": [8], "gammas": [1], "steps": 2000, "seeds": 4, "weightings": CONTROLS},
 ]
 SMALL: list[dict[str, Any]] = [
     {"N": [4, 16], "gammas": [0, 0.5, 1], "steps": 400, "prompts": 8, "seeds": 3,
@@ -41,7 +39,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "quick": {"policies": {"window": SMALL}, "store": None},
     "full": {"policies": {"window": WINDOW, "transformer": TRANSFORMER}, "store": None},
 }
-# Finished transformer runs, most of an hour: read where they fit, computed where they do not.
+# Finished transformer runs, an hour of one core: read where they fit, computed where they do not.
 KEPT = REFERENCE / "full" / "maze_runs.csv"
 ARM = ["policy", "N", "gamma", "weighting"]
 PASS = [f"pass@{k}" for k in BUDGETS]

@@ -16,8 +16,7 @@ from ._published import published
 CAPTION = """Pass@K on held-out mazes after training, in percent, against the group size N. Filled:
 ours, means over seeds with 95 % t intervals (above: window policy, 17x17 mazes; below: transformer,
 4x4 cells). Open diamonds: the paper's Table 4 (3.9M-parameter transformer, 17x17 mazes, 20,000
-steps). Ours learn less in their 2,000 and 400 updates: compare orders, not heights. The
-transformer's N = 8 at 2,000 updates is in the table only."""
+steps). Ours learn less in their 2,000 updates: compare orders, not heights."""
 SIZE = (PAGE, 4.2)
 PARAMS = _maze.PRESETS
 SHOWN = (1, 128, 256)

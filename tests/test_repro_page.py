@@ -14,6 +14,7 @@ ITEMS = [row[0].strip() for row in ROWS]
 IDS = {figure_id(module) for module in REGISTRY}
 VERDICTS = (
     "reproduced", "differs", "published numbers only", "needs a GPU", "not done yet", "not visible",
+    "our choice",
 )  # fmt: skip
 
 
