@@ -15,6 +15,7 @@ from numba import njit
 # up, down, left, right
 ROW_STEP = np.array([-1, 1, 0, 0])
 COLUMN_STEP = np.array([0, 0, -1, 1])
+OUTSIDE, WAITING, TREE, BORDER = 0, 1, 2, 3  # what a cell is to a growing tree
 
 
 @njit(nogil=True, cache=True)
@@ -23,43 +24,41 @@ def _below(rng: Any, n: int) -> int:
     return int(rng.random() * n)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def prim(maze: Any, rng: Any) -> None:
     """Grow from the start: a random frontier cell is joined to a random neighbour in the tree."""
     side = (maze.shape[0] - 1) // 2
+    width = side + 2  # of the cells with a border, so that every cell has four neighbours
+    steps = (-width, width, -1, 1)
+    state = np.full(width * width, BORDER, np.uint8)
+    for row in range(1, side + 1):
+        state[row * width + 1 : row * width + 1 + side] = OUTSIDE
+    frontier, around = np.empty(side * side, np.int32), np.empty(4, np.int32)
     maze[:] = 1
     maze[1, 1] = 0
-    frontier = np.empty(side * side, np.int32)
-    waiting = np.zeros(side * side, np.bool_)
-    held = 0
-    around = np.empty(4, np.int32)
-    cell = 0
+    held, cell = 0, width + 1
     while True:
-        row, column = cell // side, cell % side
-        for move in range(4):
-            r, c = row + ROW_STEP[move], column + COLUMN_STEP[move]
-            if 0 <= r < side and 0 <= c < side:
-                other = r * side + c
-                if maze[2 * r + 1, 2 * c + 1] == 1 and not waiting[other]:
-                    waiting[other] = True
-                    frontier[held] = other
-                    held += 1
+        state[cell] = TREE
+        for step in steps:
+            if state[cell + step] == OUTSIDE:
+                state[cell + step] = WAITING
+                frontier[held] = cell + step
+                held += 1
         if held == 0:
             return
         pick = _below(rng, held)
         cell = frontier[pick]
         held -= 1
         frontier[pick] = frontier[held]
-        row, column = cell // side, cell % side
         choices = 0
         for move in range(4):
-            r, c = row + ROW_STEP[move], column + COLUMN_STEP[move]
-            if 0 <= r < side and 0 <= c < side and maze[2 * r + 1, 2 * c + 1] == 0:
-                around[choices] = move
-                choices += 1
+            around[choices] = move
+            choices += state[cell + steps[move]] == TREE
         move = around[_below(rng, choices)]
-        maze[2 * row + 1, 2 * column + 1] = 0
-        maze[2 * row + 1 + ROW_STEP[move], 2 * column + 1 + COLUMN_STEP[move]] = 0
+        row = cell // width
+        r, c = 2 * row - 1, 2 * (cell - row * width) - 1
+        maze[r, c] = 0
+        maze[r + ROW_STEP[move], c + COLUMN_STEP[move]] = 0
 
 
 @njit(nogil=True, cache=True)

@@ -42,7 +42,7 @@ def test_a_million_rollouts(tmp_path, measured):
             words = " ".join(f"word{i * k % 997}" for k in range(1, 20))
             row |= {"input": f"question {i // 8} " + "x" * 120, "output": f"{words} {i}"}
             file.write(json.dumps(row) + "\n")
-    assert path.stat().st_size > 4e8
+    assert path.stat().st_size > 3e8
 
     def count():
         """What a script of five lines does: the correct rollouts of each prompt."""
