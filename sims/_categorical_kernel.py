@@ -53,18 +53,23 @@ def grow(change, weights):  # type: ignore[no-untyped-def]
             weights[s] += change[s]
         return largest
     for s in range(len(weights)):
-        x = change[s]
-        y = 1 / 362880 * x + 1 / 40320
-        y = y * x + 1 / 5040
-        y = y * x + 1 / 720
-        y = y * x + 1 / 120
-        y = y * x + 1 / 24
-        y = y * x + 1 / 6
-        y = y * x + 0.5
-        y = y * x + 1.0
-        change[s] = weights[s] * (y * x)
+        change[s] = weights[s] * small_expm1(change[s])
         weights[s] += change[s]
     return 0.0
+
+
+@jit
+def small_expm1(x):  # type: ignore[no-untyped-def]
+    """exp(x) - 1, exact to rounding for |x| <= SERIES_REACH."""
+    y = 1 / 362880 * x + 1 / 40320
+    y = y * x + 1 / 5040
+    y = y * x + 1 / 720
+    y = y * x + 1 / 120
+    y = y * x + 1 / 24
+    y = y * x + 1 / 6
+    y = y * x + 0.5
+    y = y * x + 1.0
+    return y * x
 
 
 @jit

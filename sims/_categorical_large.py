@@ -17,6 +17,7 @@ from ._categorical_kernel import (
     measure,
     note,
     reweigh,
+    small_expm1,
 )
 from ._inverse_cdf import BLOCK, add, draw_many, head_sum, jit, sum_blocks
 
@@ -24,10 +25,10 @@ from ._inverse_cdf import BLOCK, add, draw_many, head_sum, jit, sum_blocks
 @jit
 def run_large(  # type: ignore[no-untyped-def]
     logits, n, n_correct, N, correct, wrong, focal,
-    lr, beta1, beta2, eps, steps, every, rng, trace
+    lr, beta1, beta2, eps, steps, every, rng, trace, small
 ):  # fmt: skip
     """All actions on their momentum. `logits` (padded to whole blocks) is brought up to date when
-    the weights are recorded or refreshed."""
+    the weights are recorded or refreshed. small: no change of a logit exceeds SERIES_REACH."""
     size = len(logits)
     weights, start = np.zeros(size), np.zeros(size)
     m, root, change = np.full(size, 0.0), np.full(size, 0.0), np.zeros(BLOCK)
@@ -58,8 +59,11 @@ def run_large(  # type: ignore[no-untyped-def]
         rate, correction = lr / (1 - power1), np.sqrt(1 / (1 - power2))
         for block in range(len(sums)):
             lo, hi = block * BLOCK, (block + 1) * BLOCK
-            advance(m[lo:hi], root[lo:hi], change, rate, correction, eps, beta1, decay)
-            grow(change, weights[lo:hi])
+            if small:
+                glide(m[lo:hi], root[lo:hi], weights[lo:hi], rate, correction, eps, beta1, decay)
+            else:
+                advance(m[lo:hi], root[lo:hi], change, rate, correction, eps, beta1, decay)
+                grow(change, weights[lo:hi])
             sums[block] = add(weights[lo:hi])
         recorded = step % every == 0 or step == steps
         if recorded or step % REFRESH == 0:
@@ -84,3 +88,13 @@ def run_large(  # type: ignore[no-untyped-def]
             )
             close_window(row, step, window, groups)
             groups, record = 0, record + 1
+
+
+@jit
+def glide(m, root, weights, rate, correction, eps, beta1, decay):  # type: ignore[no-untyped-def]
+    """`advance` and `grow` in one pass, for small changes."""
+    for s in range(len(m)):
+        x = rate * m[s] / (root[s] * correction + eps)
+        m[s] *= beta1
+        root[s] *= decay
+        weights[s] += weights[s] * small_expm1(x)

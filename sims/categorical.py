@@ -248,7 +248,8 @@ def simulate_categorical(config: CategoricalConfig, *, rng: _rng.RNG) -> Categor
         by_weight = np.argsort(-logits[:n_correct], kind="stable")
         run_moving(whole, n, n_correct, by_weight, N, correct, wrong, focal, *common)
     elif only_drawn and largest_step * kernel.REFRESH <= kernel.RANGE:
-        run_large(whole, n, n_correct, N, correct, wrong, focal, *common)
+        small = largest_step <= kernel.SERIES_REACH
+        run_large(whole, n, n_correct, N, correct, wrong, focal, *common, small)
     else:
         kernel.run_dense(
             whole, n, n_correct, N, correct, wrong, focal, surrogate, distinct, cap,
@@ -291,4 +292,4 @@ def _largest_step(lr: float, beta1: float, beta2: float) -> float:
     """
     if beta1 >= 0.999 * beta2**0.5:
         return np.inf
-    return lr * max(1.0, (1 - beta1) / ((1 - beta2) * (1 - beta1**2 / beta2)) ** 0.5)
+    return lr * max(1.0, (1 - beta1) / (1 - beta2) ** 0.5) / (1 - beta1**2 / beta2) ** 0.5
