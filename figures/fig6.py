@@ -18,9 +18,9 @@ from ._published import published
 CAPTION = """Mazes with one correct path: -ln pass@K on held-out mazes after training, against the
 group size N (lower is better). Above: a window policy of 6,000 parameters on 17x17 mazes; below: a
 transformer of 0.1M parameters on mazes of 4x4 cells (N > 32 was not run); after 2,000 updates.
-Dashed: the warm-started base. Means over 4 seeds with 95 % t intervals; pass@K is exact. Open diamonds: the
-paper's transformer (3.9M parameters, 17x17 mazes, 20,000 steps), whose Table 4 gives K = 1 and
-128."""
+Dashed: the warm-started base. Means over 4 seeds with 95 % t intervals; pass@K is exact. Open
+diamonds: the paper's transformer (3.9M parameters, 17x17 mazes, 20,000 steps), whose Table 4 gives
+K = 1 and 128."""
 SIZE = (PAGE, 4.0)
 PARAMS = _maze.PRESETS
 SHOWN = (1, 128, 1024, 2048)
