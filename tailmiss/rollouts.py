@@ -109,7 +109,7 @@ class Rollouts:
         rows: list[Array | None] = [None] * len(names)
         if self.group is not None:
             order = np.argsort(step[self.group], kind="stable")
-            rows = np.split(order, np.searchsorted(step[self.group[order]], ends))
+            rows = [*np.split(order, np.searchsorted(step[self.group[order]], ends))]
         for name, own, kept in zip(names, parts, rows, strict=True):
             yield str(name), own, self._part(own, kept)
 
