@@ -11,10 +11,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._inverse_cdf import BLOCK, draw_many, head_sum, jit, sum_blocks
+from ._inverse_cdf import (
+    BLOCK,
+    SERIES_REACH,
+    draw_many,
+    head_sum,
+    jit,
+    small_expm1,
+    sum_blocks,
+)
 
 REFRESH = 128
-SERIES_REACH = 0.1  # the series in `move` is exact to rounding for changes up to this
 ROUNDING = 1e-12
 RANGE = 500.0  # weights that may have changed by exp of this are computed afresh
 COLUMNS = (
@@ -59,50 +66,54 @@ def grow(change, weights):  # type: ignore[no-untyped-def]
 
 
 @jit
-def small_expm1(x):  # type: ignore[no-untyped-def]
-    """exp(x) - 1, exact to rounding for |x| <= SERIES_REACH."""
-    y = 1 / 362880 * x + 1 / 40320
-    y = y * x + 1 / 5040
-    y = y * x + 1 / 720
-    y = y * x + 1 / 120
-    y = y * x + 1 / 24
-    y = y * x + 1 / 6
-    y = y * x + 0.5
-    y = y * x + 1.0
-    return y * x
+def glide(  # type: ignore[no-untyped-def]
+    m, root, weights, change, rate, correction, eps, beta1, decay, small
+):
+    """`advance` and `grow`, in one pass where no change exceeds SERIES_REACH (`small`)."""
+    if not small:
+        advance(m, root, change, rate, correction, eps, beta1, decay)
+        grow(change[: len(weights)], weights)
+        return
+    for s in range(len(m)):
+        x = rate * m[s] / (root[s] * correction + eps)
+        m[s] *= beta1
+        root[s] *= decay
+        weights[s] += weights[s] * small_expm1(x)
 
 
 @jit
 def measure(  # type: ignore[no-untyped-def]
-    row, members, n, weights, logits, shift, total, start, initial, n_correct, rest
+    row, members, weights, start, total, energy, initial, n_correct, others
 ):
-    """Fill a row of the trace from the actions in members[:n] and, in `rest`, sums over the others.
+    """Fill a row of the trace from the correct `members` and, in `others`, sums over the rest.
 
-    start: initial probabilities; initial: the sum of the correct ones. rest: weight, weight times
-    (logit - shift), initial probability of the correct ones, their number, the largest of them, and
-    the factor by which all the others' probabilities differ from their initial ones.
+    start: initial probabilities; initial: the sum of the correct ones. energy: sum over all actions
+    of the weight times its log. others: initial probability of the other correct actions, their
+    number, the largest of them, and the factor by which all differ from their initial ones.
     """
-    weight, energy, lost, improved, drop, correct_weight = rest[0], rest[1], 0.0, 0, 0.0, 0.0
-    for j in range(n):
-        i = members[j]
-        weight_i = weights[i]
-        weight += weight_i
-        energy += weight_i * (logits[i] - shift)
-        if i < n_correct:
-            correct_weight += weight_i
-            gain = weight_i / total - start[i]
-            lost -= min(gain, 0.0)
-            improved += gain > ROUNDING * start[i]
-            drop = min(drop, gain)
-    factor = rest[5]
-    lost += max(1 - factor, 0.0) * rest[2]
-    improved += rest[3] * (factor > 1 + ROUNDING)
-    drop = min(drop, (factor - 1) * rest[4])
-    row[1] = correct_weight / total + factor * rest[2]
+    factor = others[3]
+    lost, correct_weight = max(1 - factor, 0.0) * others[0], 0.0
+    improved, drop = others[1] * (factor > 1 + ROUNDING), min((factor - 1) * others[2], 0.0)
+    for i in members:
+        correct_weight += weights[i]
+        gain = weights[i] / total - start[i]
+        lost -= min(gain, 0.0)
+        improved += gain > ROUNDING * start[i]
+        drop = min(drop, gain)
+    row[1] = correct_weight / total + factor * others[0]
     row[2] = 1 - lost / initial
     row[3] = np.log(total) - energy / total
     row[4] = improved / n_correct
     row[5] = drop
+
+
+@jit
+def sum_energy(weights, logits, shift, n):  # type: ignore[no-untyped-def]
+    """Sum of every weight times its log."""
+    energy = 0.0
+    for i in range(n):
+        energy += weights[i] * (logits[i] - shift)
+    return energy
 
 
 @jit
@@ -133,12 +144,12 @@ def run_dense(  # type: ignore[no-untyped-def]
     weights, start, log_start = np.zeros(size), np.zeros(size), np.zeros(size)
     m, root, change = np.zeros(size), np.zeros(size), np.zeros(BLOCK)
     root_decay, regular = np.sqrt(beta2), entropy_bonus != 0.0 or kl != 0.0
-    counts, hits, everyone = (
+    counts, hits, all_correct = (
         np.zeros(size, np.int32),
         np.empty(min(N, n) + 1, np.uint32),
-        np.arange(n),
+        np.arange(n_correct),
     )
-    sums, window, none = np.empty(size // BLOCK), np.zeros(4), np.zeros(6)
+    sums, window, none = np.empty(size // BLOCK), np.zeros(4), np.zeros(4)
     shift = reweigh(logits, weights, n)
     sum_blocks(weights, sums, BLOCK)
     total = sums.sum()
@@ -146,7 +157,8 @@ def run_dense(  # type: ignore[no-untyped-def]
         start[i] = weights[i] / total
         log_start[i] = logits[i] - shift - np.log(total)
     initial = start[:n_correct].sum()
-    measure(trace[0], everyone, n, weights, logits, shift, total, start, initial, n_correct, none)
+    energy = sum_energy(weights, logits, shift, n)
+    measure(trace[0], all_correct, weights, start, total, energy, initial, n_correct, none)
     close_window(trace[0], 0, window, 0)
     power1, power2, groups, record, drift = 1.0, 1.0, 0, 1, 0.0
     for step in range(1, steps + 1):
@@ -201,9 +213,8 @@ def run_dense(  # type: ignore[no-untyped-def]
         note(window, missed, kept / total, focal[K], 0 < K < N)
         if step % every == 0 or step == steps:
             row = trace[record]
-            measure(
-                row, everyone, n, weights, logits, shift, total, start, initial, n_correct, none
-            )
+            energy = sum_energy(weights, logits, shift, n)
+            measure(row, all_correct, weights, start, total, energy, initial, n_correct, none)
             close_window(row, step, window, groups)
             groups, record = 0, record + 1
 

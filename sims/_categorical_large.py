@@ -10,14 +10,13 @@ import numpy as np
 
 from ._categorical_kernel import (
     REFRESH,
-    advance,
     close_window,
     count_correct,
-    grow,
+    glide,
     measure,
     note,
     reweigh,
-    small_expm1,
+    sum_energy,
 )
 from ._inverse_cdf import BLOCK, add, draw_many, head_sum, jit, sum_blocks
 
@@ -32,8 +31,12 @@ def run_large(  # type: ignore[no-untyped-def]
     size = len(logits)
     weights, start = np.zeros(size), np.zeros(size)
     m, root, change = np.full(size, 0.0), np.full(size, 0.0), np.zeros(BLOCK)
-    counts, hits, everyone = np.full(size, 0, np.int32), np.empty(n + 1, np.uint32), np.arange(n)
-    sums, window, none = np.empty(size // BLOCK), np.zeros(4), np.zeros(6)
+    counts, hits, all_correct = (
+        np.full(size, 0, np.int32),
+        np.empty(n + 1, np.uint32),
+        np.arange(n_correct),
+    )
+    sums, window, none = np.empty(size // BLOCK), np.zeros(4), np.zeros(4)
     decay = np.sqrt(beta2)
     shift = reweigh(logits, weights, n)
     sum_blocks(weights, sums, BLOCK)
@@ -41,7 +44,8 @@ def run_large(  # type: ignore[no-untyped-def]
     for i in range(n):
         start[i] = weights[i] / total
     initial = start[:n_correct].sum()
-    measure(trace[0], everyone, n, weights, logits, shift, total, start, initial, n_correct, none)
+    energy = sum_energy(weights, logits, shift, n)
+    measure(trace[0], all_correct, weights, start, total, energy, initial, n_correct, none)
     close_window(trace[0], 0, window, 0)
     correct_weight = head_sum(weights, sums, BLOCK, n_correct)
     power1, power2, groups, record = 1.0, 1.0, 0, 1
@@ -59,11 +63,10 @@ def run_large(  # type: ignore[no-untyped-def]
         rate, correction = lr / (1 - power1), np.sqrt(1 / (1 - power2))
         for block in range(len(sums)):
             lo, hi = block * BLOCK, (block + 1) * BLOCK
-            if small:
-                glide(m[lo:hi], root[lo:hi], weights[lo:hi], rate, correction, eps, beta1, decay)
-            else:
-                advance(m[lo:hi], root[lo:hi], change, rate, correction, eps, beta1, decay)
-                grow(change, weights[lo:hi])
+            glide(
+                m[lo:hi], root[lo:hi], weights[lo:hi], change,
+                rate, correction, eps, beta1, decay, small,
+            )  # fmt: skip
             sums[block] = add(weights[lo:hi])
         recorded = step % every == 0 or step == steps
         if recorded or step % REFRESH == 0:
@@ -83,18 +86,7 @@ def run_large(  # type: ignore[no-untyped-def]
         note(window, missed, kept / total, focal[K], 0 < K < N)
         if recorded:
             row = trace[record]
-            measure(
-                row, everyone, n, weights, logits, shift, total, start, initial, n_correct, none
-            )
+            energy = sum_energy(weights, logits, shift, n)
+            measure(row, all_correct, weights, start, total, energy, initial, n_correct, none)
             close_window(row, step, window, groups)
             groups, record = 0, record + 1
-
-
-@jit
-def glide(m, root, weights, rate, correction, eps, beta1, decay):  # type: ignore[no-untyped-def]
-    """`advance` and `grow` in one pass, for small changes."""
-    for s in range(len(m)):
-        x = rate * m[s] / (root[s] * correction + eps)
-        m[s] *= beta1
-        root[s] *= decay
-        weights[s] += weights[s] * small_expm1(x)

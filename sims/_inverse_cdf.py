@@ -11,12 +11,13 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-BRANCH = 128  # actions per block of the tree, and blocks per top block
+BRANCH = 16  # actions per block of the tree, and blocks per block above it
 BLOCK, CELL = 512, 16  # actions per block, and per cell of the cumulative sums inside it
 CELLS = BLOCK // CELL
 HEAVY = 2 * BLOCK  # draws in a block from which counts by action are cheaper than draws
 STEEP = 30.0  # Poisson means below it are counted up from zero
-jit = numba.njit(nogil=True, cache=True, error_model="numpy")
+SERIES_REACH = 0.1
+jit = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 
 
 def padded(n: int) -> int:
@@ -25,20 +26,22 @@ def padded(n: int) -> int:
 
 
 @jit
-def draw_few(weights, sums, top, rng, counts, hits, N):  # type: ignore[no-untyped-def]
-    """N draws down the tree; counts them, lists the actions hit and returns how many these are."""
-    total, n_hits = top.sum(), 0
-    for _ in range(N):
-        b, x = walk(top, 0, len(top), rng.random() * total)
-        b, x = walk(sums, b * BRANCH, min((b + 1) * BRANCH, len(sums)), x)
-        i, x = walk(weights, b * BRANCH, (b + 1) * BRANCH, x)
-        while weights[i] == 0.0:
-            i -= 1
-        if counts[i] == 0:
-            hits[n_hits] = i
-            n_hits += 1
-        counts[i] += 1
-    return n_hits
+def descend(sums, top, crown, x):  # type: ignore[no-untyped-def]
+    """The block of actions at cumulative weight x, down the tree of sums, and what is left of x."""
+    b, x = walk(crown, 0, len(crown), x)
+    b, x = walk(top, b * BRANCH, min((b + 1) * BRANCH, len(top)), x)
+    return walk(sums, b * BRANCH, min((b + 1) * BRANCH, len(sums)), x)
+
+
+@jit
+def climb(weights, sums, top, crown, i):  # type: ignore[no-untyped-def]
+    """Bring the sums above action i up to date."""
+    b = i // BRANCH
+    sums[b] = add(weights[b * BRANCH : (b + 1) * BRANCH])
+    c = b // BRANCH
+    top[c] = add(sums[c * BRANCH : (c + 1) * BRANCH])
+    d = c // BRANCH
+    crown[d] = add(top[d * BRANCH : (d + 1) * BRANCH])
 
 
 @jit
@@ -109,24 +112,52 @@ def draw_poisson(weights, total, rng, counts, N):  # type: ignore[no-untyped-def
     Given their sum, Poisson counts are multinomial; they are made again in the rare case that the
     sum exceeds N, and the rest is drawn one by one.
     """
-    per_weight = (N - 3 * np.sqrt(N)) / total
+    per_weight, none = (N - 3 * np.sqrt(N)) / total, np.empty(BLOCK)
+    for i in range(BLOCK):
+        none[i] = exp_minus(per_weight * weights[i])
     while True:
         drawn = 0
-        for i in range(len(weights)):
-            counts[i] = poisson(per_weight * weights[i], rng)
+        for i in range(BLOCK):
+            counts[i] = poisson(per_weight * weights[i], none[i], rng)
             drawn += counts[i]
         if drawn <= N:
             return drawn
 
 
 @jit
-def poisson(mean, rng):  # type: ignore[no-untyped-def]
-    """A Poisson count: the inverse of its CDF at one uniform, where few terms have to be added."""
+def exp_minus(x):  # type: ignore[no-untyped-def]
+    """exp(-x), for 0 <= x < STEEP to 1e-13: a series, then squared nine times; it vectorises."""
+    y = small_expm1(x / -512) + 1.0
+    for _ in range(9):
+        y *= y
+    return y
+
+
+@jit
+def small_expm1(x):  # type: ignore[no-untyped-def]
+    """exp(x) - 1, exact to rounding for |x| <= SERIES_REACH."""
+    y = 1 / 362880 * x + 1 / 40320
+    y = y * x + 1 / 5040
+    y = y * x + 1 / 720
+    y = y * x + 1 / 120
+    y = y * x + 1 / 24
+    y = y * x + 1 / 6
+    y = y * x + 0.5
+    y = y * x + 1.0
+    return y * x
+
+
+@jit
+def poisson(mean, none, rng):  # type: ignore[no-untyped-def]
+    """A Poisson count: the inverse of its CDF at one uniform, where few terms have to be added.
+
+    none: the chance of 0.
+    """
     if mean == 0.0:
         return 0
     if mean >= STEEP:
         return rng.poisson(mean)
-    left, term, count = rng.random(), np.exp(-mean), 0
+    left, term, count = rng.random(), none, 0
     while left >= term and count < 8 * STEEP:  # past it lies less than a rounding of the CDF
         left -= term
         count += 1

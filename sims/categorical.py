@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SURROGATES = ("ratio", "probability")
 OPTIMIZERS = ("adam", "adamw", "sgd")
 FAR = 200.0  # what logits may move, at about the learning rate a step, and stay in range of exp
-MANY = 512  # actions per draw up to which most actions move at any time
+MANY = 200  # actions per draw from which the loop over moving actions is the faster
 
 
 @dataclass(frozen=True)
@@ -243,12 +243,12 @@ def simulate_categorical(config: CategoricalConfig, *, rng: _rng.RNG) -> Categor
         and _centred(correct, wrong)
     )
     largest_step = _largest_step(lr, beta1, beta2)
+    small = largest_step <= kernel.SERIES_REACH
     common = lr, beta1, beta2, eps, steps, every, rng, trace
     if only_drawn and N * MANY <= n and lr * steps <= FAR and largest_step < np.inf:
         by_weight = np.argsort(-logits[:n_correct], kind="stable")
-        run_moving(whole, n, n_correct, by_weight, N, correct, wrong, focal, *common)
+        run_moving(whole, n, n_correct, by_weight, N, correct, wrong, focal, *common, small)
     elif only_drawn and largest_step * kernel.REFRESH <= kernel.RANGE:
-        small = largest_step <= kernel.SERIES_REACH
         run_large(whole, n, n_correct, N, correct, wrong, focal, *common, small)
     else:
         kernel.run_dense(

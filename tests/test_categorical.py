@@ -27,7 +27,7 @@ SMALL = CategoricalConfig(
 )  # fmt: skip
 
 
-def assert_same(config: CategoricalConfig, seed: int, block: int | None = None) -> None:
+def assert_same(config: CategoricalConfig, seed: int, block: int | None = BLOCK) -> None:
     """Fast and plain simulator from the same uniforms: same records and logits, to rounding."""
     run = simulate_categorical(config, rng=seed)
     records, logits = naive.simulate(config, np.random.default_rng(seed), block)
@@ -54,38 +54,55 @@ def test_every_option_equals_the_plain_definition(rule, surrogate, distinct):
 
 
 @pytest.mark.parametrize(
-    ("change", "block"),
+    "change",
     [
-        ({"n_actions": 20_000, "n_correct": 1500, "group_size": 8, "steps": 500}, None),
-        ({"n_actions": 3000, "n_correct": 700, "group_size": 64, "steps": 500}, BLOCK),
-        ({"n_actions": 2000, "n_correct": 131, "group_size": 2000, "steps": 150}, BLOCK),
-        ({"n_actions": 900, "group_size": 20_000}, BLOCK),
-        ({"group_size": 9000, "optimizer": "sgd"}, BLOCK),
-        ({"beta1": 0.99, "steps": 900}, None),
-        ({"beta1": 0.9, "beta2": 0.8}, None),
-        ({"learning_rate": 0.9, "steps": 300}, None),
-        ({"learning_rate": 0.0}, None),
-        ({"eps": 1e-16, "surrogate": "probability"}, None),
-        ({"entropy_bonus": 0.3, "kl": 0.2}, None),
-        ({"entropy_bonus": 0.3, "optimizer": "sgd", "learning_rate": 5.0}, None),
-        ({"kl": 2.0, "surrogate": "probability", "group_size": 400}, None),
-        ({"rule": "grpo", "rule_options": {"ddof": 1, "eps": 1e-6}}, None),
-        ({"rule": "passk", "rule_options": {"k": 4}, "optimizer": "adamw"}, None),
-        ({"group_size": 1, "rule": "reinforce"}, None),
-        ({"n_actions": 2, "n_correct": 1, "group_size": 3}, None),
-        ({"n_correct": 299}, None),
+        {"n_actions": 3000, "n_correct": 700, "group_size": 64, "steps": 500},
+        {"n_actions": 2000, "n_correct": 131, "group_size": 2000, "steps": 150},
+        {"n_actions": 900, "group_size": 20_000},
+        {"group_size": 9000, "optimizer": "sgd"},
+        {"beta1": 0.99, "steps": 900},
+        {"beta1": 0.9, "beta2": 0.8},
+        {"learning_rate": 0.9, "steps": 300},
+        {"learning_rate": 0.0},
+        {"eps": 1e-16, "surrogate": "probability"},
+        {"entropy_bonus": 0.3, "kl": 0.2},
+        {"entropy_bonus": 0.3, "optimizer": "sgd", "learning_rate": 5.0},
+        {"kl": 2.0, "surrogate": "probability", "group_size": 400},
+        {"rule": "grpo", "rule_options": {"ddof": 1, "eps": 1e-6}},
+        {"rule": "passk", "rule_options": {"k": 4}, "optimizer": "adamw"},
+        {"group_size": 1, "rule": "reinforce"},
+        {"n_actions": 2, "n_correct": 1, "group_size": 3},
+        {"n_correct": 299},
     ],
 )
-def test_every_loop_equals_the_plain_definition(change, block):
-    """Few and many draws, resting and returning actions, large steps, regularisers."""
-    assert_same(dataclasses.replace(SMALL, **change), 5, block)
+def test_the_loops_over_all_actions_equal_the_plain_definition(change):
+    """Few and many draws, large steps, regularisers."""
+    assert_same(dataclasses.replace(SMALL, **change), 5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": 500},
+        {"group_size": 2, "rule": "rloo", "steps": 200},
+        {"n_actions": 16_000, "correct_logit": 3.0, "group_size": 30, "steps": 900},
+        {"logits": np.linspace(-700, 0, 6000), "steps": 400},
+        {"learning_rate": 0.4, "steps": 400},
+        {"beta1": 0.99, "beta2": 0.9999, "steps": 300},
+        {"beta1": 0.0, "eps": 1e-3, "gamma": 0.5, "steps": 300},
+    ],
+)
+def test_the_loop_over_moving_actions_equals_the_plain_definition(change):
+    """Resting, returning and unmoved actions, large steps, weights of zero."""
+    start = {"n_actions": 6000, "n_correct": 300, "group_size": 8, "record_every": 7}
+    assert_same(dataclasses.replace(SMALL, **{**start, **change}), 5, None)
 
 
 def test_any_initial_policy(rng):
     for n in (7, 300, 700):
         logits = rng.normal(0, 3, n)
         config = dataclasses.replace(SMALL, n_actions=n, n_correct=3, logits=logits, steps=200)
-        assert_same(config, 1, BLOCK)
+        assert_same(config, 1)
 
 
 def test_an_action_of_probability_zero_is_never_drawn():

@@ -15,16 +15,20 @@ from tailmiss.weights import focal_weight, response_weight
 def simulate(
     config: CategoricalConfig, rng: np.random.Generator, block: int | None = None
 ) -> tuple[list[dict[str, float]], np.ndarray]:
-    """Records and final logits. block: draw by blocks of this many actions, as large groups are."""
+    """Records and final logits.
+
+    block: draw by blocks of this many actions, as large groups are; without it, by inverse CDF over
+    the resting actions in their order and then the moving ones in theirs, as small groups are.
+    """
     N, good = config.group_size, np.arange(config.n_actions) < config.n_correct
     table = advantage_table(config.rule, N, gamma=config.gamma, **config.rule_options)
     logits = config.initial_logits()
     p = softmax(logits)
     start = p
     m, v = np.zeros_like(p), np.zeros_like(p)
-    records, groups = [record(0, p, start, good, [])], []
+    records, groups, moving = [record(0, p, start, good, [])], [], []
     for step in range(1, config.steps + 1):
-        drawn = draw(p, N, rng, block)
+        drawn = draw(p, N, rng, block) if block else draw_few(p, N, rng, moving)
         counts = np.bincount(drawn, minlength=len(p))
         K = int(counts[good].sum())
         gradient = ascent(config, p, start, counts, np.where(good, table[0][K], table[1][K]))
@@ -37,6 +41,11 @@ def simulate(
             decay = config.weight_decay if config.optimizer == "adamw" else 0.0
             logits = logits * (1 - config.learning_rate * decay)
             logits = logits + config.learning_rate * m_hat / (np.sqrt(v_hat) + config.eps)
+            if step % 16 == 0:
+                scale = np.sqrt(config.beta2 * v_hat) + config.eps
+                next_change = config.learning_rate * config.beta1 * m_hat / scale
+                ratio = config.beta1 / np.sqrt(config.beta2)  # by which later changes shrink, each
+                come_to_rest(moving, np.abs(next_change) < 2.0**-54 * (1 - ratio))
         missed, before, p = good & (counts == 0), p, softmax(logits)
         groups.append(
             {
@@ -57,9 +66,25 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return weights / weights.sum()
 
 
-def draw(p: np.ndarray, N: int, rng: np.random.Generator, block: int | None) -> np.ndarray:
-    if block is None:
-        return inverse_cdf(p, N, rng)
+def draw_few(p: np.ndarray, N: int, rng: np.random.Generator, moving: list[int]) -> np.ndarray:
+    """By inverse CDF; the actions drawn move."""
+    resting = np.ones(len(p), bool)
+    resting[moving] = False
+    order = np.concatenate([np.flatnonzero(resting), np.array(moving, int)])
+    drawn = order[inverse_cdf(p[order], N, rng)]
+    moving += [i for i in dict.fromkeys(drawn.tolist()) if resting[i]]
+    return drawn
+
+
+def come_to_rest(moving: list[int], still: np.ndarray) -> None:
+    """Each that is still leaves; the last one takes its place."""
+    for place in reversed(range(len(moving))):
+        if still[moving[place]]:
+            moving[place] = moving[-1]
+            moving.pop()
+
+
+def draw(p: np.ndarray, N: int, rng: np.random.Generator, block: int) -> np.ndarray:
     drawn, left = [], N
     for start in range(0, len(p), block):
         inside = p[start : start + block]
