@@ -13,11 +13,11 @@ from ._palette import BLUE, RED
 from ._training import BASELINE, LABELS, MEASURED, changes, curves, finished, intervals
 
 CAPTION = """Table 3's question, and ReCo's ablation, with an 84,000-parameter Qwen2 at N = 8:
-change against plain GRPO of the same seed on training prompts, after 300 steps (filled) and at
-the training pass@1 that both reach (open). "other rollouts" repeats plain GRPO with other random
+change against plain GRPO of the same seed on training prompts, after 300 steps (filled) and at the
+training pass@1 that both reach (open). "other rollouts" repeats plain GRPO with other random
 numbers: the noise floor. The table also compares ReCo with four plain inner steps, and gamma = 1
-with every control. Bars: 95 % t intervals of the paired differences. Configurations with
-fewer than three seeds are left out."""
+with every control. Bars: 95 % t intervals of the paired differences: four seeds, eight for gamma =
+1."""
 SIZE = (PAGE, 4.2)
 PARAMS = MEASURED
 FOCAL, INNER = "N=8 gamma=1", "4 inner steps"

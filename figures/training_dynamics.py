@@ -12,11 +12,10 @@ from ._figure import PAGE, read_csv
 from ._palette import COLOURS, DASHES
 from ._training import LABELS, MEASURED, RESULTS, STEPS, curves, finished, over_seeds, paired
 
-CAPTION = """An 84,000-parameter Qwen2 trained by TRL's GRPO on arithmetic with many right
-answers, N = 8: exact measures on training prompts, and reward, entropy and length of the
-rollouts. Lines are means over seeds, bands 95 % t intervals where there are eight seeds. The
-table also has the runs with the DAPO and CISPO losses, and paired differences from gamma = 0 at
-the end."""
+CAPTION = """An 84,000-parameter Qwen2 trained by TRL's GRPO on arithmetic with many right answers,
+N = 8: exact measures on training prompts, and reward, entropy and length of the rollouts. Lines are
+means over four seeds (gamma = 0 and 1: eight, with 95 % t intervals as bands). The table also has
+the runs with the DAPO and CISPO losses, and paired differences from gamma = 0 at the end."""
 SIZE = (PAGE, 5.0)
 PARAMS = MEASURED
 CELLS = ("N=8", "N=8 gamma=.5", "N=8 gamma=1", "N=8 gamma=2")
@@ -53,7 +52,7 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
     ):
         for i, cell in enumerate(c for c in CELLS if c in set(frame["cell"])):
             rows = frame[(frame["cell"] == cell) & (frame["measure"] == measure)]
-            name = cell.replace("N=8", "").strip() or "gamma=0"
+            name = (cell.removeprefix("N=8").strip() or "gamma=0").replace("gamma", r"$\gamma$")
             axes.plot(rows["step"], rows["value"], ls=DASHES[i], color=COLOURS[i], label=name)
             if rows["seeds"].min() >= BANDED:
                 axes.fill_between(

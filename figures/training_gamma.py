@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ CAPTION = """Table 6's question with an 84,000-parameter Qwen2, N = 8: the chang
 against gamma = 0 of the same seed and loss, on training prompts, after 300 steps (100 for one
 million parameters) and at the training pass@1 that all gammas of a seed reach. Bars: 95 % t
 intervals of the paired differences. Open diamonds: the paper's differences for its three models. On
-policy (one update a batch) CISPO has DAPO's gradient and is left out of the picture.
-Configurations with fewer than three seeds are left out."""
+policy (one update a batch) CISPO has DAPO's gradient and is left out of the picture. Four seeds;
+eight for gamma = 1 with GRPO at the end."""
 SIZE = (PAGE, 5.2)
 PARAMS = MEASURED
 GAMMAS = {0.0: "0", 0.5: ".5", 1.0: "1", 2.0: "2"}
@@ -56,27 +57,39 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
     frame = frame[frame["kind"] == "difference"]
     drawn = set(frame[frame["compared"] != "paper"]["loss"]) - {"cispo"}
     losses = [loss for loss in CELLS if loss in drawn]
+    place = _places(frame, losses)
     for axes, measure in zip(panels.ravel(), MEASURES, strict=True):
         rows = frame[frame["measure"] == measure]
         paper = rows[rows["compared"] == "paper"]
         if len(paper):
-            x = [list(GAMMAS).index(g) + 0.4 for g in paper["gamma"]]
+            x = [place[g, "paper"] for g in paper["gamma"]]
             axes.plot(x, paper["value"], color="0.5", ms=3.5, label="paper", **PAPER)
         for i, loss in enumerate(losses):
             for j, compared in enumerate((END, EQUAL)):
                 some = rows[(rows["loss"] == loss) & (rows["compared"] == compared)]
-                x = [list(GAMMAS).index(g) - 0.4 + 0.15 * i + 0.07 * j for g in some["gamma"]]
                 intervals(
-                    axes, x, some, color=COLOURS[i], ls="none", marker=MARKERS[i],
+                    axes, [place[g, f"{loss}, {compared}"] for g in some["gamma"]], some,
+                    color=COLOURS[i], ls="none", marker=MARKERS[i],
                     markerfacecolor="white" if j else None, ms=4, label=f"{loss}, {compared}",
                 )  # fmt: skip
         axes.axhline(0, color="k", lw=0.7)
         axes.set_xticks([1, 2, 3], ["0.5", "1", "2"])
-        axes.set_xlim(0.5, 3.6)
+        axes.set_xlim(0.5, 3.5)
         axes.set_ylabel(f"$\\Delta$ {LABELS[measure]}")
     for axes in panels[-1]:
         axes.set_xlabel(r"focal exponent $\gamma$")
     fig.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+
+
+def _places(frame: pd.DataFrame, losses: Sequence[str]) -> dict[tuple[float, str], float]:
+    """Where on the axis each series stands at each gamma: side by side, around the gamma's tick."""
+    places = {}
+    for tick, gamma in enumerate(GAMMAS):
+        there = set(frame[frame["gamma"] == gamma]["loss"])
+        names = [f"{loss}, {c}" for loss in losses if loss in there for c in (END, EQUAL)]
+        for i, name in enumerate(("paper", *names)):
+            places[gamma, name] = tick + 0.08 * (i - len(names) / 2)
+    return places
 
 
 def _printed() -> pd.DataFrame:

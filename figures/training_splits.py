@@ -23,9 +23,9 @@ from ._training import (
 )
 
 CAPTION = """Change from the base model after 300 steps at N = 8, with gamma = 0 and 1: problems
-that training saw and held-out ones, the easier and the harder half by the base model's pass@1,
-and two variants that training never saw, targets from 100 on and four-digit expressions. Bars: 95
-% t intervals over seeds. The table also has the paired differences from N = 8, gamma = 0 on every
+that training saw and held-out ones, the easier and the harder half by the base model's pass@1, and
+two variants that training never saw, targets from 100 on and four-digit expressions. Bars: 95 % t
+intervals over eight seeds. The table also has the paired differences from N = 8, gamma = 0 on every
 split, for all gammas and group sizes, at equal steps and at equal training pass@1."""
 SIZE = (PAGE, 2.9)
 PARAMS = MEASURED
