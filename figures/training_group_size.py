@@ -29,11 +29,12 @@ from ._training import (
 CAPTION = """Table 2's question with an 84,000-parameter Qwen2, TRL's GRPO and exact evaluation:
 measures on training prompts against the group size, after 75 and 300 steps and after 600 rollouts a
 prompt (300 steps at N = 2, 19 at N = 32), and at the training pass@1 that all sizes of a seed
-reach; seeds are those that all sizes have. Stars: F-GRPO after 300 steps. Bars: 95 % t intervals
-over four seeds. Open diamonds: the paper's rare NLL for Qwen2.5-7B."""
+reach; seeds are those that all sizes have. Stars: F-GRPO after 300 steps (open: gamma = .5). Bars:
+95 % t intervals over four seeds. Open diamonds: the paper's rare NLL for Qwen2.5-7B."""
 SIZE = (PAGE, 4.4)
 PARAMS = MEASURED
 SWEEP = tuple(f"N={N}" for N in (2, 4, 8, 16, 32))
+LARGEST = SWEEP[-1]
 FOCAL = ("N=8 gamma=.5", "N=8 gamma=1", "N=32 gamma=.5", "N=32 gamma=1")
 COMPARED = {"75 steps": ("step", 75), "300 steps": ("step", 300), "600 rollouts": ("rollouts", 600)}
 EQUAL = "equal pass@1"
@@ -42,7 +43,7 @@ TABLED = (*MEASURES, "pass_16")
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
-    """Rows `level`, and `difference`: paired, of N from N = 8 and of F-GRPO from the same N."""
+    """Rows `level`, and `difference`: paired, of N from 8, of F-GRPO from its own N and from 32."""
     frame = curves()
     frame = frame[frame["split"] == "train"]
     shared = set(common_pass_1(frame, finished(SWEEP)))
@@ -75,10 +76,12 @@ def _levels_and_differences(
 ) -> list[pd.DataFrame]:
     level = over_seeds(found[found["seed"].isin(shared)], ["cell"], TABLED)
     parts = [level.assign(kind="level", baseline="-")]
-    for cell in found["cell"].unique():
-        baseline = cell.split()[0] if cell in FOCAL else BASELINE
-        pair = found[found["cell"].isin((cell, baseline))]
-        if cell != baseline and baseline in set(pair["cell"]):
+    cells = found["cell"].unique()
+    pairs = [(cell, cell.split()[0] if cell in FOCAL else BASELINE) for cell in cells]
+    pairs += [(cell, LARGEST) for cell in FOCAL if cell.split()[0] == BASELINE]
+    for cell, baseline in pairs:
+        if cell != baseline and {cell, baseline} <= set(cells):
+            pair = found[found["cell"].isin((cell, baseline))]
             change = over_seeds(paired(pair, baseline, TABLED), ["cell"], TABLED)
             parts.append(change.assign(kind="difference", baseline=baseline))
     return [part.assign(compared=compared) for part in parts]
@@ -100,7 +103,8 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
         for j, (gamma, some) in enumerate(focal.groupby("gamma")):
             intervals(
                 axes, some["group_size"] * 1.2, some, color=COLOURS[4 + j], ls="none",
-                marker="*", ms=8, label=f"300 steps, $\\gamma$ = {gamma:g}",
+                marker="*", ms=8, markerfacecolor=None if j else "white",
+                label=f"300 steps, $\\gamma$ = {gamma:g}",
             )  # fmt: skip
         paper = rows[(rows["compared"] == "paper") & (rows["gamma"] == 0)]
         if len(paper):
