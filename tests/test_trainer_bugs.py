@@ -157,6 +157,37 @@ def test_low_precision_rewards_are_widened_first(dtype):
     assert successes(rewards, 1.005).tolist() == [0, 0, 0, 1]
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("threshold", [0.1, 0.3, 0.7, 0.9, 0.95])
+def test_a_reward_equal_to_the_threshold_reaches_it_in_every_precision(dtype, threshold):
+    at = torch.tensor(threshold, dtype=dtype)
+    below = torch.nextafter(at, torch.tensor(0.0, dtype=dtype))
+    rewards = torch.stack([at, below, at])
+    assert successes(rewards, threshold).tolist() == [1, 0, 1]
+
+    def plain(token_level_rewards, response_mask, index):
+        return torch.ones(3, 1, dtype=torch.float64), None  # of another dtype than the rewards
+
+    found, _ = weighed_grpo(
+        rewards[:, None],
+        torch.ones(3, 1),
+        [0, 0, 1],
+        plain,
+        gamma=1.0,
+        threshold=threshold,
+        setting="t",
+    )
+    assert found.flatten().tolist() == [0.5, 0.5, 0.0]
+
+
+@pytest.mark.parametrize("threshold", [NAN, "0.5", [1.0]])
+def test_a_threshold_that_is_no_number_does_not_turn_every_rollout_wrong(threshold):
+    with pytest.raises(ValueError, match="focal_threshold must be a number; got"):
+        successes(tensor([1, 0]), threshold, "focal_threshold")
+    with pytest.raises(ValueError, match="focal_threshold must be a number; got"):
+        slime_rewards([1, 0], [0, 0], focal_threshold=threshold)
+
+
 # 6. A group of one: prime-rl #2985
 
 

@@ -114,6 +114,16 @@ def test_slime_response_weights():
     empty = {"log_probs": None}
     slime.reco_advantages(SimpleNamespace(), empty)
     assert empty == {"log_probs": None}
+    with pytest.raises(ValueError, match=r"got \(1, 2\) and \(1, 3\)"):  # a context-parallel part
+        slime.reco_advantages(SimpleNamespace(), data | {"loss_masks": [[1, 1, 1], [1, 1, 0]]})
+
+
+def test_slime_takes_the_engines_logps_where_slime_does():
+    """--use-rollout-logprobs: the trainer then computes none of its own."""
+    data = {"rewards": [2.0], "rollout_log_probs": [torch.tensor([-0.2, -0.4])]}
+    data["loss_masks"] = [[1, 1]]
+    slime.reco_advantages(SimpleNamespace(use_rollout_logprobs=True), data)
+    torch.testing.assert_close(data["advantages"][0], torch.full((2,), 2 * np.exp(0.3)))
 
 
 # prime-rl
@@ -239,6 +249,21 @@ def test_skyrl_losses(skyrl_stub, name):
     assert all(isinstance(value, float) for value in metrics.values())
 
 
+def test_skyrl_losses_read_nothing_at_padding(skyrl_stub):
+    config = SimpleNamespace(eps_clip_low=0.2, eps_clip_high=0.28, off_policy_correction=None)
+    old = torch.tensor([[-0.3, np.nan], [-0.3, np.nan]])
+    logps = torch.tensor([[-0.31, np.nan], [-0.31, np.nan]], requires_grad=True)
+    for mask in ([[1.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]):
+        logps.grad = None
+        loss, metrics = skyrl_stub[1]["reco"](
+            logps, old, torch.ones(2, 2), config, loss_mask=torch.tensor(mask)
+        )
+        loss.backward()
+        assert logps.grad.isfinite().all()
+        assert logps.grad[:, 0].any() == bool(mask[0][0])
+        assert np.isfinite(list(metrics.values())).all()
+
+
 # Classes that take a mixin or a wrapper
 
 
@@ -324,6 +349,10 @@ def test_swift_weighs_the_gathered_advantages(dynamic):
     samples = [SimpleNamespace(prompt_id=p, request_id=r) for p, r in ids]
     found = Trainer()._compute_advantages(samples, rewards, [])
     # By request p holds one success and one failure, the latter in two rows; q one failure.
+    assert found.tolist() == ([0.5, 1, 0.5, 0.5] if dynamic else [0.5, 0.5, 1, 1])
+    rewards[2, 1] = np.nan  # request c is then judged by its other row
+    samples[2].request_id = "c"
+    found = Trainer()._compute_advantages(samples, rewards, [])
     assert found.tolist() == ([0.5, 1, 0.5, 0.5] if dynamic else [0.5, 0.5, 1, 1])
     Trainer.success = None
     with pytest.raises(ValueError, match="success must be one of format, accuracy"):

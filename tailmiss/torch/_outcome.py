@@ -1,8 +1,12 @@
-"""What every leaf module does: rewards to success flags, and a trainer's own advantages weighed."""
+"""What leaf modules share.
+
+Rewards to success flags, rollouts of several rows, a trainer's own advantages weighed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,6 +21,7 @@ def successes(rewards: Tensor, threshold: float | None, setting: str = "threshol
 
     Without a threshold rewards must be 0 or 1: anything else is refused in the name of `setting`.
     """
+    threshold = _rounded(threshold, rewards.dtype, setting)
     rewards = rewards.to(torch.promote_types(rewards.dtype, torch.float32))
     unscored = rewards.isnan()
     if threshold is None:
@@ -31,6 +36,36 @@ def successes(rewards: Tensor, threshold: float | None, setting: str = "threshol
     return (rewards >= threshold).to(rewards.dtype).masked_fill(unscored, torch.nan)
 
 
+def check_threshold(threshold: float | None, setting: str) -> None:
+    if threshold is not None and not (isinstance(threshold, Real) and threshold == threshold):
+        raise ValueError(f"{setting} must be a number; got {threshold!r}")
+
+
+def _rounded(threshold: float | None, dtype: torch.dtype, setting: str) -> float | None:
+    """The threshold in the rewards' precision, so that a reward equal to it still reaches it."""
+    check_threshold(threshold, setting)
+    if threshold is None or not dtype.is_floating_point:
+        return threshold
+    return torch.tensor(float(threshold), dtype=dtype).item()
+
+
+def first_scored(rollouts: Iterable[Hashable], scored: Tensor) -> Tensor:
+    """The first scored row of every rollout; a row whose rollout is None stands for itself."""
+    seen: set[Hashable] = set()
+    first = []
+    for rollout, known in zip(rollouts, scored.tolist(), strict=True):
+        first.append(known and (rollout is None or rollout not in seen))
+        if known:
+            seen.add(rollout)
+    return torch.tensor(first, dtype=torch.bool, device=scored.device)
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> float:
+    """Mean under a bool mask, for a log; 0 where nothing is left, as in trainers' own means."""
+    kept = values[mask].float()
+    return kept.sum().item() / max(kept.numel(), 1)
+
+
 def weighed_grpo(
     token_level_rewards: Tensor,
     response_mask: Tensor,
@@ -42,6 +77,7 @@ def weighed_grpo(
     setting: str,
 ) -> tuple[Tensor, Tensor]:
     """A trainer's outcome advantage of the scored rows times their focal weights; 0 elsewhere."""
+    threshold = _rounded(threshold, token_level_rewards.dtype, setting)
     rewards = token_level_rewards.to(torch.promote_types(token_level_rewards.dtype, torch.float32))
     sums, uids = rewards.sum(-1), np.asarray(index)
     scored = ~sums.isnan()
@@ -51,6 +87,6 @@ def weighed_grpo(
         token_level_rewards=rewards[scored],
         response_mask=response_mask[scored],
         index=uids[scored.cpu().numpy()],
-    )[0]
+    )[0].to(rewards)
     advantages = advantages * weights.unsqueeze(-1)
     return advantages, advantages

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ._outcome import weighed_grpo
+from ._outcome import masked_mean, weighed_grpo
 from .reco import reco_loss, response_weights, token_coefficients
 
 
@@ -68,12 +68,14 @@ def register(gamma: float = 0.5, threshold: float | None = None, mode: str = "pp
             )
             return regular, more | metrics
         clip = {"mode": mode, "clip_low": config.eps_clip_low, "clip_high": config.eps_clip_high}
-        losses = reco_loss(log_probs, old_log_probs, advantages, **clip)
+        kept = mask.bool()  # NaN at padding must not reach a gradient
+        filled = [part.masked_fill(~kept, 0) for part in (log_probs, old_log_probs)]
+        losses = reco_loss(*filled, advantages, **clip)
         losses, mask, more = skyrl.apply_off_policy_correction(
             losses, old_log_probs, rollout_logprobs, mask, config.off_policy_correction
         )
-        used = token_coefficients(log_probs, old_log_probs, advantages, **clip)[mask.bool()]
-        metrics["clip_ratio"] = (used == 0).float().mean().item()
+        used = token_coefficients(*filled, advantages, **clip)
+        metrics["clip_ratio"] = masked_mean(used == 0, mask.bool())
         return skyrl.reduce_loss(losses, mask), more | metrics
 
     for name, response, ratio in (

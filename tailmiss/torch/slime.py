@@ -9,12 +9,12 @@ Settings are attributes of its arguments, as ``--custom-config-path`` sets them:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from ._outcome import successes
+from ._outcome import first_scored, successes
 from .focal import focal_weights
 from .reco import response_weights
 
@@ -29,44 +29,42 @@ def focal_rewards(args: Any, samples: list[Any]) -> tuple[list[Any], list[float]
     raw = [sample.get_reward_value(args) for sample in samples]
     values = torch.tensor([torch.nan if r is None else r for r in raw], dtype=torch.float64)
     groups = [sample.group_index for sample in samples]
-    first = _first_of_each_rollout(samples, ~values.isnan())
+    first = first_scored(map(_rollout, samples), ~values.isnan())
     flags = successes(values, getattr(args, "focal_threshold", None), "focal_threshold")
     gamma = getattr(args, "focal_gamma", 0.5)
     weights = focal_weights(flags, groups, gamma, scored=first)
     rewards = torch.zeros_like(values)
-    for group in set(groups):
-        rows = torch.tensor([g == group for g in groups])
-        counted = values[rows & first]
+    members = defaultdict(list)
+    for row, group in enumerate(groups):
+        members[group].append(row)
+    for rows in members.values():
+        counted = values[rows][first[rows]]
         if len(counted) and counted.max() > counted.min():  # a std of equal rewards is rounding
             scale = counted.std() + 1e-6 if getattr(args, "grpo_std_normalization", True) else 1.0
             rewards[rows] = (values[rows] - counted.mean()) / scale
     return raw, (rewards * weights).nan_to_num(nan=0.0).tolist()
 
 
-def _first_of_each_rollout(samples: list[Any], scored: Tensor) -> Tensor:
-    """The first scored sample of each rollout."""
-    seen: set[Any] = set()
-    first = scored.clone()
-    for row, sample in enumerate(samples):
-        rollout = getattr(sample, "rollout_id", None)
-        if first[row] and rollout is not None:
-            key = (sample.group_index, rollout)
-            first[row] = key not in seen
-            seen.add(key)
-    return first
+def _rollout(sample: Any) -> tuple[Any, Any] | None:
+    rollout = getattr(sample, "rollout_id", None)
+    return None if rollout is None else (sample.group_index, rollout)
 
 
 def reco_advantages(args: Any, rollout_data: dict[str, Any]) -> None:
     """Set ``advantages`` and ``returns``: the reward of each sample times its response weight.
 
-    Log-probabilities are ``log_probs`` of the trainer, the mask is ``loss_masks``; the weight is
-    relative to 1/G. Nothing happens on pipeline stages that hold no log-probabilities.
+    Log-probabilities are ``log_probs`` of the trainer, or ``rollout_log_probs`` under
+    ``--use-rollout-logprobs``; the mask is ``loss_masks``; the weight is relative to 1/G. Nothing
+    happens on pipeline stages that hold no log-probabilities. Context parallelism, which splits
+    log-probabilities but not masks, is refused.
     """
-    if rollout_data.get("log_probs") is None:
+    by_engine = getattr(args, "use_rollout_logprobs", False)
+    held = rollout_data.get("rollout_log_probs" if by_engine else "log_probs")
+    if held is None:
         return
     advantages = []
     for reward, logps, mask in zip(
-        rollout_data["rewards"], rollout_data["log_probs"], rollout_data["loss_masks"], strict=True
+        rollout_data["rewards"], held, rollout_data["loss_masks"], strict=True
     ):
         mask = torch.as_tensor(mask, device=logps.device)
         weight = response_weights(logps[None], mask[None], 1, cap=getattr(args, "reco_cap", 5.0))

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._outcome import successes
+from ._outcome import first_scored, successes
 from .focal import focal_weights
 
 
@@ -58,5 +58,4 @@ class FocalMixin:
 
         prompts = gather_object([sample.prompt_id for sample in samples])
         requests = gather_object([sample.request_id for sample in samples])
-        first = [request not in requests[:row] for row, request in enumerate(requests)]
-        return prompts, scored & torch.tensor(first, device=flags.device)
+        return prompts, first_scored(requests, scored)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._outcome import successes
+from ._outcome import check_threshold, successes
 from .focal import check_gamma, focal_weights, group_metrics
 from .reco import MODES, RATIO_CAP, response_weights, token_coefficients
 
@@ -101,9 +101,7 @@ class TailMissConfig:
                 continue
             if not (isinstance(value, Real) and low <= float(value) <= high):
                 raise ValueError(f"{name} must be in [{low:g}, {high:g}]; got {value!r}")
-        taken = self.threshold
-        if taken is not None and not (isinstance(taken, Real) and taken == taken):
-            raise ValueError(f"threshold must be a number; got {taken!r}")
+        check_threshold(self.threshold, "threshold")
 
 
 class TailMissMixin:

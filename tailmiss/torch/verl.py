@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ._outcome import weighed_grpo
+from ._outcome import masked_mean, weighed_grpo
 from .reco import MODES, reco_loss, response_weights, token_coefficients
 
 try:
@@ -77,8 +77,9 @@ def focal_grpo(
     Notes
     -----
     Equal to ``compute_grpo_outcome_advantage`` times ``focal_weights`` (tests/verl). A row whose
-    sum is NaN counts as unscored: advantage 0, and no part of its group's mean. Rewards below
-    float32 are widened first. verl merges the rows of multi-output agent sessions for the name
+    sum is NaN counts as unscored: advantage 0, and no part of its group's mean. One scored row
+    alone keeps verl's value, its raw reward, times the weight. Rewards below float32 are widened
+    first. verl merges the rows of multi-output agent sessions for the name
     "grpo" only: with them every row counts here.
     """
     get = (config or {}).get
@@ -155,7 +156,9 @@ def reco_policy_loss(
         if config.clip_ratio_high is None
         else config.clip_ratio_high,
     }
-    losses = reco_loss(log_prob, old_log_prob, advantages, mode=mode, **clip).masked_fill(~mask, 0)
+    # What stands at padding, NaN included, must reach neither the loss nor a gradient.
+    log_prob, old_log_prob = (part.masked_fill(~mask, 0) for part in (log_prob, old_log_prob))
+    losses = reco_loss(log_prob, old_log_prob, advantages, mode=mode, **clip)
     if rollout_is_weights is not None:
         losses = losses * rollout_is_weights
     loss = agg_loss(
@@ -164,13 +167,12 @@ def reco_policy_loss(
         loss_agg_mode=loss_agg_mode,
         **config.global_batch_info,
     )
-    used = token_coefficients(log_prob, old_log_prob, advantages, mode=mode, **clip)[mask]
-    moved = (old_log_prob - log_prob.detach())[mask]
+    used = token_coefficients(log_prob, old_log_prob, advantages, mode=mode, **clip)
     metrics |= {
-        "actor/pg_clipfrac": (used == 0).float().mean().item(),
+        "actor/pg_clipfrac": masked_mean(used == 0, mask),
         "actor/pg_clipfrac_lower": 0.0,
-        "actor/ppo_kl": moved.mean().item(),
-        "tailmiss/token_coefficient": used.mean().item(),
+        "actor/ppo_kl": masked_mean(old_log_prob - log_prob.detach(), mask),
+        "tailmiss/token_coefficient": masked_mean(used, mask),
     }
     return loss, metrics
 

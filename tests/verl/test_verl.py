@@ -108,6 +108,21 @@ def test_an_unscored_row_leaves_its_group_whole():
     assert found[2] == 0
 
 
+def test_what_verl_may_pass_and_what_it_may_not():
+    rewards = torch.tensor([[1.0], [0.0], [0.0], [0.0]])
+    mask, uids = torch.ones(4, 1), np.array(["a"] * 4, dtype=object)
+    expected, _ = focal_grpo(rewards, mask, uids, None)
+    for same in (mask.double(), mask.bool(), mask.bfloat16(), mask.long()):
+        assert torch.equal(focal_grpo(rewards, same, uids, algorithm())[0], expected)
+    assert not focal_grpo(rewards * torch.nan, mask, uids)[0].any()
+    assert not focal_grpo(rewards, mask, np.arange(4))[0].any(), "groups of one have no signal"
+    assert focal_grpo(rewards[:0], mask[:0], uids[:0])[0].shape == (0, 1)
+    with pytest.raises(ValueError, match=r"algorithm.focal_threshold must be a number; got '0\.5'"):
+        focal_grpo(rewards, mask, uids, algorithm(focal_threshold="0.5"))
+    with pytest.raises(ValueError, match="group_ids must have the shape of success"):
+        focal_grpo(rewards, mask, uids[:3], algorithm())
+
+
 def test_thresholds_and_refusals():
     rewards, mask, uids = batch()
     shaped = rewards - 0.25
@@ -169,6 +184,25 @@ def test_losses_run_backward_with_the_documented_gradient(name):
     mode = name.removeprefix("reco_") if name.removeprefix("reco_") in tt.MODES else "ppo"
     c = tt.token_coefficients(new, old, A, mode=mode)
     torch.testing.assert_close(new.grad, -(c * A * w * mask) / mask.sum())
+
+
+@pytest.mark.filterwarnings("ignore:ReCo's variance ratio")
+@pytest.mark.parametrize("name", [*NAMES, *(f"reco_{m}" for m in tt.MODES)])
+@pytest.mark.parametrize("kept", [0, 3])
+def test_padding_is_never_read(name, kept):
+    """NaN there, or a micro-batch without a token: finite gradients and metrics, as vanilla's."""
+    old, new, A, _ = policies()
+    mask = torch.zeros(old.shape, dtype=torch.bool)
+    mask[:, :kept] = True
+    old = old.masked_fill(~mask, torch.nan)
+    new = new.detach().masked_fill(~mask, torch.nan).requires_grad_()
+    config = actor()
+    config.global_batch_info.update(dp_size=1, batch_num_tokens=18, global_batch_size=6)
+    loss, metrics = core_algos.get_policy_loss_fn(name)(old, new, A, mask, config=config)
+    loss.backward()
+    assert new.grad.isfinite().all()
+    assert bool(new.grad.any()) == bool(kept)
+    assert np.isfinite(list(metrics.values())).all(), metrics
 
 
 @pytest.mark.filterwarnings("ignore:ReCo's variance ratio")
