@@ -69,12 +69,12 @@ def register(gamma: float = 0.5, threshold: float | None = None, mode: str = "pp
             return regular, more | metrics
         clip = {"mode": mode, "clip_low": config.eps_clip_low, "clip_high": config.eps_clip_high}
         kept = mask.bool()  # NaN at padding must not reach a gradient
-        filled = [part.masked_fill(~kept, 0) for part in (log_probs, old_log_probs)]
-        losses = reco_loss(*filled, advantages, **clip)
+        new, old = (part.masked_fill(~kept, 0) for part in (log_probs, old_log_probs))
+        losses = reco_loss(new, old, advantages, **clip)
         losses, mask, more = skyrl.apply_off_policy_correction(
             losses, old_log_probs, rollout_logprobs, mask, config.off_policy_correction
         )
-        used = token_coefficients(*filled, advantages, **clip)
+        used = token_coefficients(new, old, advantages, **clip)
         metrics["clip_ratio"] = masked_mean(used == 0, mask.bool())
         return skyrl.reduce_loss(losses, mask), more | metrics
 
