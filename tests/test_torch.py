@@ -236,8 +236,12 @@ def test_bad_tensors_are_named():
         tt.focal_weights(success, [0, 0], 1.0, scored=torch.ones(3).bool())
     with pytest.raises(ValueError, match="weights must have the shape"):
         tt.group_metrics(success, [0, 0], weights=torch.ones(3))
-    with pytest.raises(ValueError, match="rho must be in"):
-        tt.group_metrics(success, [0, 0], rho=1.5)
+    for rho in (1.5, math.nan, "0.5", None):
+        with pytest.raises(ValueError, match="rho must be in"):
+            tt.group_metrics(success, [0, 0], rho=rho)
+    for ids in (None, 3):
+        with pytest.raises(ValueError, match=f"group_ids must be a tensor or .* got {ids}"):
+            tt.focal_weights(success, ids, 1.0)
     with pytest.raises(ValueError, match="rule must be one of"):
         tt.advantages("ppo", success, [0, 0])
     with pytest.raises(ValueError, match="has no option 'eta'"):

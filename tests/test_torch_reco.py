@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 
@@ -65,8 +66,15 @@ def test_response_weights_refuse_bad_input():
     logps, mask = torch.zeros(2, 3), torch.ones(2, 3)
     with pytest.raises(ValueError, match=r"must be \(B, T\) both"):
         tt.response_weights(logps, mask[:1], 2)
-    with pytest.raises(ValueError, match="group_size must be >= 1; got 0"):
-        tt.response_weights(logps, mask, 0)
+    for size in (0, 1.5, math.nan, math.inf, "2"):
+        with pytest.raises(ValueError, match=f"group_size must be whole, >= 1; got {size!r}"):
+            tt.response_weights(logps, mask, size)
+    with pytest.raises(ValueError, match="mask must be a tensor; got ndarray"):
+        tt.response_weights(logps, mask.numpy(), 2)
+    with pytest.raises(ValueError, match="old_logps must be a tensor; got list"):
+        tt.response_weights([[0.0]], mask, 2)
+    with pytest.raises(ValueError, match="cap must be >= 1, or None for no cap; got '5'"):
+        tt.response_weights(logps, mask, 2, cap="5")
     with pytest.raises(ValueError, match=r"cap must be >= 1, or None for no cap; got 0\.5"):
         tt.response_weights(logps, mask, 2, cap=0.5)
 
@@ -207,6 +215,10 @@ def test_token_functions_refuse_bad_input():
         tt.token_coefficients(x, x, x, cap=0.5)
     with pytest.raises(ValueError, match="logps and old_logps must have one shape"):
         tt.log_variance_ratio(x, x[:, :1])
+    wrong = [torch.ones(2), torch.ones(1, 3), torch.ones(2, 2), torch.tensor(1.0)]
+    for function, A in itertools.product((tt.token_coefficients, tt.reco_loss), wrong):
+        with pytest.raises(ValueError, match=r"advantages must be .* for logps \(1, 2\); got"):
+            function(x, x, A)
 
 
 def test_nothing_warns_on_extreme_logps():

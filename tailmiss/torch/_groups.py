@@ -54,6 +54,8 @@ def label(group_ids: Tensor | Iterable[Any], like: Tensor) -> tuple[Tensor, int]
 
 
 def _numbered(group_ids: Iterable[Any]) -> Tensor:
+    if not isinstance(group_ids, Iterable):
+        raise ValueError(f"group_ids must be a tensor or one id a rollout; got {group_ids!r}")
     if isinstance(group_ids, np.ndarray):
         if torch.compiler.is_compiling():  # an array of strings is no part of a graph
             return torch.as_tensor(group_ids)

@@ -169,7 +169,7 @@ def group_metrics(
     >>> print({name: round(value.item(), 3) for name, value in list(found.items())[:3]})
     {'success_rate': 0.25, 'mixed_share': 0.5, 'tail_miss': 0.475}
     """
-    if not 0 <= rho <= 1:
+    if not (isinstance(rho, Real) and 0 <= rho <= 1):
         raise ValueError(f"rho must be in [0, 1]; got {rho!r}")
     with torch.no_grad():
         _groups.check_shape(success)

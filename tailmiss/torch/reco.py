@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def response_weights(
     Raises
     ------
     ValueError
-        Shapes differ; group_size below 1; cap below 1.
+        Not tensors of one shape; group_size not whole or below 1; cap below 1.
 
     Notes
     -----
@@ -72,14 +73,17 @@ def response_weights(
     >>> response_weights(torch.log(torch.tensor([[0.5, 0.5], [1.0, 0.25]])), torch.ones(2, 2), 2)
     tensor([1., 1.])
     """
+    for name, tensor in (("old_logps", old_logps), ("mask", mask)):
+        if not isinstance(tensor, Tensor):
+            raise ValueError(f"{name} must be a tensor; got {type(tensor).__name__}")
     if old_logps.dim() != 2 or mask.shape != old_logps.shape:
         raise ValueError(
             f"old_logps and mask must be (B, T) both; got {tuple(old_logps.shape)}"
             f" and {tuple(mask.shape)}"
         )
-    if group_size < 1:
-        raise ValueError(f"group_size must be >= 1; got {group_size!r}")
-    if cap is not None and not cap >= 1:
+    if not (_at_least(group_size, 1) and group_size % 1 == 0):
+        raise ValueError(f"group_size must be whole, >= 1; got {group_size!r}")
+    if not (cap is None or _at_least(cap, 1)):
         raise ValueError(f"cap must be >= 1, or None for no cap; got {cap!r}")
     with torch.no_grad():
         logps = old_logps.to(torch.promote_types(old_logps.dtype, torch.float32))
@@ -91,6 +95,10 @@ def response_weights(
             mean = weights.mean() if group_ids is None else _group_mean(weights, group_ids)
             weights = weights / mean / group_size
         return weights.to(old_logps.dtype) if old_logps.is_floating_point() else weights
+
+
+def _at_least(value: Any, low: float) -> bool:
+    return isinstance(value, Real) and bool(value >= low)  # type: ignore[operator]
 
 
 def _group_mean(weights: Tensor, group_ids: Tensor | Iterable[Any]) -> Tensor:
@@ -232,10 +240,11 @@ def token_coefficients(
     """
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(map(repr, MODES))}; got {mode!r}")
-    if not (clip_low >= 0 and clip_high >= 0):
+    if not (_at_least(clip_low, 0) and _at_least(clip_high, 0)):
         raise ValueError(f"clip_low and clip_high must be >= 0; got {clip_low!r}, {clip_high!r}")
-    if not cap >= 1:
+    if not _at_least(cap, 1):
         raise ValueError(f"cap must be >= 1; got {cap!r}")
+    A = _per_token(advantages, logps)
     with torch.no_grad():
         low, high = 1 - clip_low, 1 + clip_high
         logps, old_logps = logps.detach(), old_logps.detach()
@@ -247,8 +256,17 @@ def token_coefficients(
         if mode == "none":
             return kept
         watched = variance if mode == "ppo" else _log_ratio(logps, old_logps).exp()
-        A = advantages.unsqueeze(-1) if advantages.dim() == 1 else advantages
         return kept.masked_fill(((A > 0) & (watched > high)) | ((A < 0) & (watched < low)), 0)
+
+
+def _per_token(advantages: Tensor, logps: Tensor) -> Tensor:
+    A = advantages.unsqueeze(-1) if advantages.dim() == 1 else advantages
+    if A.shape[:-1] != logps.shape[:-1] or A.shape[-1] not in (1, logps.shape[-1]):
+        raise ValueError(
+            f"advantages must be (B,), (B, 1) or (B, T) for logps {tuple(logps.shape)};"
+            f" got {tuple(advantages.shape)}"
+        )
+    return A
 
 
 def _log_ratio(logps: Tensor, old_logps: Tensor) -> Tensor:
@@ -304,7 +322,7 @@ def reco_loss(
     >>> logps.grad
     tensor([[-1., -1.]])
     """
-    A = advantages.unsqueeze(-1) if advantages.dim() == 1 else advantages
+    A = _per_token(advantages, logps)
     if differentiate:
         ratio = log_variance_ratio(logps, old_logps, differentiate=True)
         return -ratio.clamp(max=math.log(cap)).exp() * A
