@@ -82,10 +82,11 @@ def glide(  # type: ignore[no-untyped-def]
 
 
 @jit
-def measure(  # type: ignore[no-untyped-def]
-    row, members, weights, start, total, energy, initial, n_correct, others
+def record(  # type: ignore[no-untyped-def]
+    row, step, window, members, weights, start, total, energy, initial, n_correct, others
 ):
-    """Fill a row of the trace from the correct `members` and, in `others`, sums over the rest.
+    """Fill a row of the trace, from the window, from the correct `members` and, in `others`, from
+    sums over the rest of the correct ones; starts the next window.
 
     start: initial probabilities; initial: the sum of the correct ones. energy: sum over all actions
     of the weight times its log. others: initial probability of the other correct actions, their
@@ -100,11 +101,14 @@ def measure(  # type: ignore[no-untyped-def]
         lost -= min(gain, 0.0)
         improved += gain > ROUNDING * start[i]
         drop = min(drop, gain)
+    row[0] = step
     row[1] = correct_weight / total + factor * others[0]
     row[2] = 1 - lost / initial
     row[3] = np.log(total) - energy / total
     row[4] = improved / n_correct
     row[5] = drop
+    row[6:10] = window[:4] / window[4]  # not a number at step 0, where there was no group
+    window[:] = 0.0
 
 
 @jit
@@ -118,20 +122,13 @@ def sum_energy(weights, logits, shift, n):  # type: ignore[no-untyped-def]
 
 @jit
 def note(window, missed, kept, focal, mixed):  # type: ignore[no-untyped-def]
-    """One group: its unsampled correct mass before and after the update, weight and kind."""
+    """Add a group to the window: its unsampled correct mass and what the update made of it, its
+    weight and its kind."""
     window[0] += missed
     window[1] += kept - missed
     window[2] += focal
     window[3] += mixed
-
-
-@jit
-def close_window(row, step, window, groups):  # type: ignore[no-untyped-def]
-    """Means over the groups since the last record; starts the next window."""
-    row[0] = step
-    for k in range(4):
-        row[6 + k] = window[k] / groups if groups else np.nan
-        window[k] = 0.0
+    window[4] += 1
 
 
 @jit
@@ -149,7 +146,7 @@ def run_dense(  # type: ignore[no-untyped-def]
         np.empty(min(N, n) + 1, np.uint32),
         np.arange(n_correct),
     )
-    sums, window, none = np.empty(size // BLOCK), np.zeros(4), np.zeros(4)
+    sums, window, none = np.empty(size // BLOCK), np.zeros(5), np.zeros(4)
     shift = reweigh(logits, weights, n)
     sum_blocks(weights, sums, BLOCK)
     total = sums.sum()
@@ -158,9 +155,10 @@ def run_dense(  # type: ignore[no-untyped-def]
         log_start[i] = logits[i] - shift - np.log(total)
     initial = start[:n_correct].sum()
     energy = sum_energy(weights, logits, shift, n)
-    measure(trace[0], all_correct, weights, start, total, energy, initial, n_correct, none)
-    close_window(trace[0], 0, window, 0)
-    power1, power2, groups, record, drift = 1.0, 1.0, 0, 1, 0.0
+    record(
+        trace[0], 0, window, all_correct, weights, start, total, energy, initial, n_correct, none
+    )
+    power1, power2, drift = 1.0, 1.0, 0.0
     for step in range(1, steps + 1):
         n_hits = draw_many(weights, sums, rng, counts, hits, N)
         K, hit_weight = count_correct(hits[:n_hits], counts, weights, n_correct)
@@ -209,14 +207,13 @@ def run_dense(  # type: ignore[no-untyped-def]
         kept -= count_correct(hits[:n_hits], counts, weights, n_correct)[1]
         for i in hits[:n_hits]:
             counts[i] = 0
-        groups += 1
         note(window, missed, kept / total, focal[K], 0 < K < N)
         if step % every == 0 or step == steps:
-            row = trace[record]
-            energy = sum_energy(weights, logits, shift, n)
-            measure(row, all_correct, weights, start, total, energy, initial, n_correct, none)
-            close_window(row, step, window, groups)
-            groups, record = 0, record + 1
+            row, energy = trace[-(-step // every)], sum_energy(weights, logits, shift, n)
+            record(
+                row, step, window, all_correct, weights, start, total, energy,
+                initial, n_correct, none,
+            )  # fmt: skip
 
 
 @jit

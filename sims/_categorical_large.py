@@ -8,16 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._categorical_kernel import (
-    REFRESH,
-    close_window,
-    count_correct,
-    glide,
-    measure,
-    note,
-    reweigh,
-    sum_energy,
-)
+from ._categorical_kernel import REFRESH, count_correct, glide, note, record, reweigh, sum_energy
 from ._inverse_cdf import BLOCK, add, draw_many, head_sum, jit, sum_blocks
 
 
@@ -31,12 +22,9 @@ def run_large(  # type: ignore[no-untyped-def]
     size = len(logits)
     weights, start = np.zeros(size), np.zeros(size)
     m, root, change = np.full(size, 0.0), np.full(size, 0.0), np.zeros(BLOCK)
-    counts, hits, all_correct = (
-        np.full(size, 0, np.int32),
-        np.empty(n + 1, np.uint32),
-        np.arange(n_correct),
-    )
-    sums, window, none = np.empty(size // BLOCK), np.zeros(4), np.zeros(4)
+    counts, hits = np.full(size, 0, np.int32), np.empty(n + 1, np.uint32)
+    all_correct = np.arange(n_correct)
+    sums, window, none = np.empty(size // BLOCK), np.zeros(5), np.zeros(4)
     decay = np.sqrt(beta2)
     shift = reweigh(logits, weights, n)
     sum_blocks(weights, sums, BLOCK)
@@ -45,10 +33,11 @@ def run_large(  # type: ignore[no-untyped-def]
         start[i] = weights[i] / total
     initial = start[:n_correct].sum()
     energy = sum_energy(weights, logits, shift, n)
-    measure(trace[0], all_correct, weights, start, total, energy, initial, n_correct, none)
-    close_window(trace[0], 0, window, 0)
+    record(
+        trace[0], 0, window, all_correct, weights, start, total, energy, initial, n_correct, none
+    )
     correct_weight = head_sum(weights, sums, BLOCK, n_correct)
-    power1, power2, groups, record = 1.0, 1.0, 0, 1
+    power1, power2 = 1.0, 1.0
     for step in range(1, steps + 1):
         n_hits = draw_many(weights, sums, rng, counts, hits, N)
         K, hit_weight = count_correct(hits[:n_hits], counts, weights, n_correct)
@@ -82,11 +71,10 @@ def run_large(  # type: ignore[no-untyped-def]
         kept = correct_weight - count_correct(hits[:n_hits], counts, weights, n_correct)[1]
         for i in hits[:n_hits]:
             counts[i] = 0
-        groups += 1
         note(window, missed, kept / total, focal[K], 0 < K < N)
         if recorded:
-            row = trace[record]
-            energy = sum_energy(weights, logits, shift, n)
-            measure(row, all_correct, weights, start, total, energy, initial, n_correct, none)
-            close_window(row, step, window, groups)
-            groups, record = 0, record + 1
+            row, energy = trace[-(-step // every)], sum_energy(weights, logits, shift, n)
+            record(
+                row, step, window, all_correct, weights, start, total, energy,
+                initial, n_correct, none,
+            )  # fmt: skip

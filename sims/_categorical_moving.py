@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._categorical_kernel import close_window, glide, measure, note, reweigh, sum_energy
+from ._categorical_kernel import glide, note, record, reweigh, sum_energy
 from ._inverse_cdf import BRANCH, add, climb, head_sum, jit, sum_blocks, walk
 
 UNTOUCHED, MOVING = -1, -2  # states of an action: never drawn; in slot s, as MOVING - s
@@ -48,7 +48,7 @@ def run_moving(  # type: ignore[no-untyped-def]
     sums = np.empty(-(-size // BRANCH))
     top = np.empty(-(-len(sums) // BRANCH))
     crown = np.empty(-(-len(top) // BRANCH))
-    window = np.zeros(4)
+    window = np.zeros(5)
 
     shift = reweigh(logits, weights, n)
     sum_blocks(weights, sums, BRANCH)
@@ -60,10 +60,12 @@ def run_moving(  # type: ignore[no-untyped-def]
         start[i] = weights[i] / total
     initial, energy = start[:n_correct].sum(), sum_energy(weights, logits, shift, n)
     others = np.array([initial, n_correct, start[by_weight[0]], 1.0])
-    measure(trace[0], touched[:0], weights, start, total, energy, initial, n_correct, others)
-    close_window(trace[0], 0, window, 0)
+    record(
+        trace[0], 0, window, touched[:0], weights, start, total, energy,
+        initial, n_correct, others,
+    )  # fmt: skip
     correct_weight = initial * total
-    power1, power2, groups, record, M = 1.0, 1.0, 0, 1, 0
+    power1, power2, M = 1.0, 1.0, 0
     for step in range(1, steps + 1):
         draw_few(
             weights, sums, top, crown, own, own_sums, M, total, resting, rng, drawn, is_slot, left
@@ -117,7 +119,6 @@ def run_moving(  # type: ignore[no-untyped-def]
         for s in hits[:n_hits]:
             kept -= own[s] if action[s] < n_correct else 0.0
             counts[s] = 0
-        groups += 1
         note(window, missed, kept / total, focal[K], 0 < K < N)
         if step % RETIRE == 0:
             for s in range(M - 1, -1, -1):
@@ -143,15 +144,12 @@ def run_moving(  # type: ignore[no-untyped-def]
                 heaviest += 1
             others[2] = start[by_weight[heaviest]] if heaviest < n_correct else 0.0
             others[3] = first_total / total
-            row = trace[record]
-            measure(
-                row, touched[:n_touched], weights, start, total, energy + moving_energy,
-                initial, n_correct, others,
+            record(
+                trace[-(-step // every)], step, window, touched[:n_touched], weights, start, total,
+                energy + moving_energy, initial, n_correct, others,
             )  # fmt: skip
             for s in range(M):
                 weights[action[s]] = 0.0
-            close_window(row, step, window, groups)
-            groups, record = 0, record + 1
     for s in range(M):
         weights[action[s]], resting[action[s], 1] = own[s], root[s]
     for i in range(n):
