@@ -255,8 +255,8 @@ def test_token_ratio_acts_from_the_second_update_on(mode):
     assert not any("clip_ratio" in name for name in second), "TRL clips nothing here"
 
 
-class PerToken(WeighedGRPO):
-    """A subclass that spreads the advantages over tokens, as TRL's loss allows."""
+class Spread:
+    """Spreads the advantages of the trainer that follows over tokens, as TRL's loss allows."""
 
     def _generate_and_score_completions(self, inputs):
         output = super()._generate_and_score_completions(inputs)
@@ -265,12 +265,25 @@ class PerToken(WeighedGRPO):
         return output
 
 
+class PerToken(Spread, WeighedGRPO):
+    pass
+
+
+class SpreadBelow(TailMissMixin, Spread, GRPOTrainer):
+    pass
+
+
 def test_token_ratio_takes_advantages_per_token():
     settings = {"num_iterations": 2, "max_steps": 2}
     config = TailMissConfig(gamma=0.5, token_ratio="ppo")
     ours = run(PerToken, tailmiss=config, **settings)
     theirs = run(WeighedGRPO, tailmiss=config, **settings)
     assert_same_run(ours, theirs)
+
+
+def test_advantages_spread_below_the_mixin_are_refused():
+    with pytest.raises(ValueError, match="advantages must be one per rollout; got shape"):
+        run(SpreadBelow, tailmiss=TailMissConfig(), max_steps=1)
 
 
 def test_cispo_bounds_the_variance_ratio_at_epsilon_high_itself():

@@ -116,7 +116,8 @@ class TailMissMixin:
         The trainer has no advantages to weigh, or stands before the mixin.
     ValueError
         At construction: an unknown reward name, or a token ratio together with what it would make
-        wrong. During training: no threshold, and a reward that is neither 0 nor 1.
+        wrong. During training: no threshold, and a reward that is neither 0 nor 1; advantages that
+        a trainer below spreads over tokens, which a class above the mixin may do.
 
     Notes
     -----
@@ -168,6 +169,12 @@ class TailMissMixin:
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)  # type: ignore[misc]
+        if output["advantages"].dim() != 1:
+            raise ValueError(
+                f"advantages must be one per rollout; got shape {tuple(output['advantages'].shape)}"
+                f" from below {type(self).__name__}: what spreads them over tokens stands before"
+                " TailMissMixin among the bases"
+            )
         process, rows = self.accelerator.process_index, len(output["advantages"])
         mine = slice(process * rows, (process + 1) * rows)
         groups = torch.arange(len(self._success), device=self._success.device) // self._group_size()
