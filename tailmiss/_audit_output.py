@@ -212,6 +212,8 @@ def _about_focal(audit: Audit) -> list[str]:
         return []
     gamma = 0.5 if 0.5 in gammas else gammas[0]
     focal = gradient.shares[rule, gamma]
+    if math.isnan(focal[0]):
+        return []
     return [
         f"F-GRPO with gamma {gamma:g} would move the share of the expected update that goes to"
         f" prompts below {gradient.edges[1]:.0%} success from {plain[0]:.1%} to {focal[0]:.1%}, and"

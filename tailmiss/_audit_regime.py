@@ -75,7 +75,8 @@ class Gradient:
     """Shares of the expected update by difficulty, at the group size in use.
 
     `shares` has for each (rule, gamma) one share for each bin of success rate between `edges`: of
-    w_N(p) p (1-p), the weight of the prompt times how far its success moves with its log-odds.
+    w_N(p) p (1-p), the weight of the prompt times how far its success moves with its log-odds; NaN
+    where the focal weight leaves nothing of any.
     `learning_rate` is the mean absolute advantage with the focal weight over the one without, for
     each gamma over this population, under the first rule; `uniform` is the papers' m_gamma.
     """
@@ -105,7 +106,7 @@ def gradient_shares(
         for gamma in gammas:
             update = mass * np.interp(middle, _COARSE, _update(rule, group_size, gamma))
             total = np.bincount(bins, update, len(EDGES) - 1)
-            shares[rule, float(gamma)] = tuple((total / total.sum()).tolist())
+            shares[rule, float(gamma)] = tuple((total / (total.sum() or np.nan)).tolist())
     prompts = np.bincount(bins, mass, len(EDGES) - 1)
     prompts[0] += population.zero
     prompts[-1] += population.one

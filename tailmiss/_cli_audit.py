@@ -94,7 +94,10 @@ def audit(
     from .audit import audit as run
     from .rollouts import read_rollouts
 
-    chosen = dict(_pair(text) for text in where or [])
+    pairs = [_pair(text) for text in where or []]
+    chosen = dict(pairs)
+    if len(chosen) < len(pairs):
+        raise ValueError("--where takes a column once; got " + ", ".join(where or []))
     options: dict[str, Any] = {
         "group_size": group_size,
         "rho": rhos,

@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 
 from ._rollout_files import ReadError, parts
 from ._rollout_names import plain
+from ._rollout_table import record_of
 
 _K = ("k", "pass_k", "samples", "n", "x")
 _VALUE = ("value", "pass_at_k", "pass@k", "pass", "accuracy", "acc", "score", "y")
@@ -40,7 +41,7 @@ def read_curve(path: str, *, percent: bool | None = None) -> PrintedCurve:
         for part in parts(path, open_files):
             if part.kind != "line":
                 raise ReadError(part.name, "a table of k and value is needed")
-            rows += list(part.content)
+            rows += [(number, record_of(part, number, row)) for number, row in part.content]
     if not rows:
         raise ReadError(path, "holds no values")
     names = list(rows[0][1])
@@ -49,8 +50,8 @@ def read_curve(path: str, *, percent: bool | None = None) -> PrintedCurve:
     ks, values, decimals = [], [], 0
     for number, row in rows:
         place = f"line {number}"
-        ks.append(_whole(path, place, column_k, row[column_k]))
-        text = str(row[column_v]).strip().removesuffix("%")
+        ks.append(_whole(path, place, column_k, row.get(column_k)))
+        text = str(row.get(column_v)).strip().removesuffix("%")
         try:
             value = Decimal(text)
             exponent = value.as_tuple().exponent
@@ -61,7 +62,7 @@ def read_curve(path: str, *, percent: bool | None = None) -> PrintedCurve:
         values.append(value)
         shown = max(-exponent, 0)
         if counted:
-            shown = _whole(path, place, counted[0], row[counted[0]])
+            shown = _whole(path, place, counted[0], row.get(counted[0]))
         decimals = max(decimals, shown)
         if ks.count(ks[-1]) > 1:
             raise ReadError(path, f"k = {ks[-1]} stands twice", place)

@@ -220,7 +220,7 @@ def profile_interval(
         pull = float(cells[:, 2].sum()) ** 0.5
         for _ in range(20):
             x = _minimise(pulled, near[2], masses, sign * pull, precision=1e-9).x
-            fallen = _loss(x, cells)[0] + best.log_likelihood
+            fallen = max(_loss(x, cells)[0] + best.log_likelihood, 0.0)
             if fallen < drop:
                 near = (pull, fallen, x)
                 pull = pull * min(4, (drop / max(fallen, drop / 16)) ** 0.5)

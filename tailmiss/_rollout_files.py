@@ -50,7 +50,9 @@ def parts(path: str, open_files: ExitStack, progress: Progress | None = None) ->
     if path == "-":
         yield from _parts("standard input", io.BytesIO(sys.stdin.buffer.read()), progress, None)
         return
-    file = open_files.enter_context(open(path, "rb"))  # noqa: SIM115
+    file: Any = open_files.enter_context(open(path, "rb"))  # noqa: SIM115
+    if not file.seekable():  # a pipe, as of <(zstdcat rollouts.jsonl.zst)
+        file = io.BytesIO(file.read())
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     yield from _parts(path, file, progress, size)
@@ -75,17 +77,25 @@ def _parts(
         for magic, unpack in _UNPACK.items():
             if head.startswith(magic):
                 inner = unpack(watched, "rb")
-                try:
-                    start = inner.read(8)
-                except _CUT as error:
-                    raise ReadError(name, f"compressed data is cut or damaged ({error})") from None
+                start = _read(name, inner, 8)
                 inner.seek(0)
                 if start.startswith((b"PAR1", b"PK\x03\x04")):
-                    yield from _parts(name, io.BytesIO(inner.read()), None, None, member)
+                    yield from _parts(name, io.BytesIO(_read(name, inner)), None, None, member)
                 else:
                     yield _text(name, io.BufferedReader(inner, 2**18), member)
                 return
         yield _text(name, watched, member)
+
+
+def _read(name: str, file: Any, size: int = -1) -> bytes:
+    try:
+        return bytes(file.read(size))
+    except _CUT as error:
+        raise _damaged(name, error) from None
+
+
+def _damaged(name: str, error: BaseException, place: str = "") -> ReadError:
+    return ReadError(name, f"compressed data is cut or damaged ({error})", place)
 
 
 class _Counted(io.RawIOBase):
@@ -162,10 +172,10 @@ def _text(name: str, file: Any, member: str) -> Part:
     try:
         head = file.peek(4096)[:4096]
     except _CUT as error:
-        raise ReadError(name, f"compressed data is cut or damaged ({error})") from None
+        raise _damaged(name, error) from None
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         try:
-            text = file.read().decode("utf-16")
+            text = _read(name, file).decode("utf-16")
         except UnicodeDecodeError as error:
             raise ReadError(
                 name, f"is not UTF-16 as its first bytes say ({error.reason})"
@@ -179,7 +189,7 @@ def _text(name: str, file: Any, member: str) -> Part:
         raise ReadError(name, "is binary data of an unknown kind")
     start = head.lstrip()[:1]
     if not start:
-        rest = file.read().strip()
+        rest = _read(name, file).strip()
         if not rest:
             raise ReadError(name, "is empty")
         start = rest[:1]
@@ -237,9 +247,7 @@ def _lines(name: str, file: Any) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(file, 1):
             yield number, line
     except _CUT as error:
-        raise ReadError(
-            name, f"compressed data is cut or damaged ({error})", f"after line {number}"
-        ) from None
+        raise _damaged(name, error, f"after line {number}") from None
 
 
 def _record(name: str, number: int, line: bytes) -> Any:
@@ -250,10 +258,7 @@ def _record(name: str, number: int, line: bytes) -> Any:
 
 
 def _document(name: str, first: bytes, file: Any, number: int) -> Any:
-    try:
-        rest = file.read()
-    except _CUT as error:
-        raise ReadError(name, f"compressed data is cut or damaged ({error})") from None
+    rest = _read(name, file)
     try:
         return parse(first + rest)
     except json.JSONDecodeError as error:
@@ -296,16 +301,17 @@ def _csv(name: str, file: Any) -> Iterator[tuple[int, dict[str, str]]]:
     number = 1
     try:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        start = text.readline()
+        filled = ((i, line) for i, line in enumerate(text, 1) if line.strip())
+        number, start = next(filled, (1, ""))
         delimiter = max(",\t;|", key=start.count)
         header = next(csv.reader([start], delimiter=delimiter, strict=True))
         header = [cell.strip() for cell in header]
         for column in header:
             if column and header.count(column) > 1:
-                raise ReadError(name, f"the column {column!r} stands twice", "line 1")
-        reader = csv.reader(text, delimiter=delimiter, strict=True)
+                raise ReadError(name, f"the column {column!r} stands twice", f"line {number}")
+        top, reader = number, csv.reader(text, delimiter=delimiter, strict=True)
         for cells in reader:
-            number = reader.line_num + 1
+            number = top + reader.line_num
             if not cells:
                 continue
             if len(cells) != len(header):
@@ -317,9 +323,7 @@ def _csv(name: str, file: Any) -> Iterator[tuple[int, dict[str, str]]]:
     except UnicodeDecodeError as error:
         raise ReadError(name, _reason(error), f"near line {number}") from None
     except _CUT as error:
-        raise ReadError(
-            name, f"compressed data is cut or damaged ({error})", f"after line {number}"
-        ) from None
+        raise _damaged(name, error, f"after line {number}") from None
 
 
 def _parquet(

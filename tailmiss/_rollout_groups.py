@@ -28,10 +28,14 @@ def assemble(
     notes = list(table.notes)
     if table.entry is None and wanted["reward"] is None:
         found = _as_counts(table, wanted, counts)
-        if found is not None and wanted["text"] not in (None, "none"):
-            raise ValueError(f"holds counts, no responses: there is no text {wanted['text']!r}")
         if found is not None:
+            for role in ("answer", "text"):
+                if wanted[role] not in (None, "none"):
+                    what = f"there is no {role} {wanted[role]!r}"
+                    raise ValueError(f"holds counts, no responses: {what}")
             return found
+    if any(counts):
+        raise ValueError("n and c are for a table of counts: one row a prompt, no reward")
     _refuse_filters(table)
     reward_name, reward, more = roles.choose_reward(table, wanted["reward"])
     notes += more
@@ -191,7 +195,7 @@ def _count_notes(table: Table, n: Array, unscored: Array, reward_name: str) -> l
         notes.append(f"{missing} rollouts without a number in {reward_name!r} are unscored")
     if empty := int((n == 0).sum()) + table.empty:
         notes.append(f"{empty} prompts without a scored rollout are left out")
-    if (most := max(table.columns.get("resps", [1]))) > 1:
+    if (most := max(filter(None, table.columns.get("resps", ())), default=1)) > 1:
         notes.append(f"{most} responses to a prompt but one score: {most - 1} are unscored, n = 1")
     return notes
 

@@ -73,6 +73,7 @@ _FAIL = frozenset((
 # fmt: on
 _ABSENT = frozenset(["", "none", "null", "nan", "na", "n/a"])
 UNSCORED = math.nan
+NO_REWARD = (TypeError, ValueError, OverflowError)
 
 
 def plain(name: str) -> str:
@@ -138,7 +139,7 @@ def _verdict(text: str) -> float | None:
 
 
 def reward_number(value: Any) -> float:
-    """A reward as a float, NaN where there is none; TypeError where it is no reward at all."""
+    """A reward as a float, NaN where there is none; raises a NO_REWARD where it cannot be one."""
     if value is None:
         return UNSCORED
     if isinstance(value, (bool, int, float, Decimal)):
@@ -163,9 +164,14 @@ def _is_outcome(value: Any) -> bool:
 
 
 def label(value: Any) -> str | None:
-    """A prompt or an answer as text: equal values of any type give equal text."""
-    if value is None or isinstance(value, str):
-        return value
+    """A prompt or an answer as text: equal values of any type give equal text.
+
+    Half of a surrogate pair, as a cut emoji leaves it in JSON, is escaped: no table can hold it.
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode(errors="backslashreplace").decode()
+    if value is None:
+        return None
     if isinstance(value, float) and math.isnan(value):
         return None
     if isinstance(value, float) and value.is_integer():

@@ -12,6 +12,7 @@ from ._rollout_names import (
     EPOCHS,
     MEMBER,
     METRICS,
+    NO_REWARD,
     PROMPT_IDS,
     PROMPT_LAST,
     PROMPT_TEXTS,
@@ -49,7 +50,7 @@ def rewards(table: Table, name: str) -> Array:
     for row, value in enumerate(table.columns[name]):
         try:
             values[row] = reward_number(value)
-        except (TypeError, ValueError):
+        except NO_REWARD:
             text = repr(value)
             text = text if len(text) <= 40 else f"{text[:37]}..."
             raise ValueError(f"{table.place(row)}: {name!r} is no reward: {text}") from None
@@ -124,7 +125,7 @@ def _reads_as_reward(table: Table, name: str) -> bool:
         try:
             reward_number(value)
             readable += 1
-        except (TypeError, ValueError):
+        except NO_REWARD:
             continue
     return 2 * readable > len(values)
 
@@ -139,11 +140,16 @@ def _missing(table: Table, what: str, option: str) -> ValueError:
 def choose_counts(table: Table, total: str | None, successes: str | None) -> tuple[str, str] | None:
     """The columns of (prompt, n, c) where rows are prompts; None where rows are rollouts."""
     chosen = []
-    for role, names, wanted in (("n", TOTALS, total), ("c", SUCCESSES, successes)):
+    for role, names, wanted, what in (
+        ("n", TOTALS, total, "a number of rollouts"),
+        ("c", SUCCESSES, successes, "a number of successes"),
+    ):
         if wanted is not None:
             chosen.append(find(table, role, wanted))
             continue
         fits = sorted((r, n) for n in table.columns if (r := rank(n, names)) is not None)
+        if not fits and (total or successes):
+            raise _missing(table, f"{what} for each prompt", role)
         if not fits:
             return None
         differing = [n for _, n in fits if table.columns[n] != table.columns[fits[0][1]]]

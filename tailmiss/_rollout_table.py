@@ -71,7 +71,7 @@ def gather(parts: Iterable[Part], wanted: dict[str, str | None], asked: list[str
         if part.kind == "document":
             _add_document(table, part, reward, asked)
         else:
-            records = ((number, _object(part, number, r)) for number, r in part.content)
+            records = ((number, record_of(part, number, r)) for number, r in part.content)
             _add(table, part, records, None, reward, asked)
     if table.store is not None:
         table.text = table.store.finish(table.size)
@@ -83,7 +83,8 @@ def gather(parts: Iterable[Part], wanted: dict[str, str | None], asked: list[str
     return table
 
 
-def _object(part: Part, number: int, record: Any) -> dict[str, Any]:
+def record_of(part: Part, number: int, record: Any) -> dict[str, Any]:
+    """A record of a part, which must have named fields."""
     if not isinstance(record, dict):
         what = f"an object with named fields is needed, not {type(record).__name__}"
         raise ReadError(part.name, what, f"{part.kind} {number}")

@@ -149,7 +149,8 @@ def audit(
     Raises
     ------
     ValueError
-        A group size below 2, a share outside (0, 1), counts out of range.
+        A group size below 2, a share outside (0, 1), counts out of range; no share, rule or focal
+        exponent; nothing scored.
 
     Notes
     -----
@@ -166,6 +167,9 @@ def audit(
         rollouts = Rollouts.from_counts(*rollouts)
     if group_size is not None:
         group_size = check.whole_number("group_size", group_size, 2)
+    for name, chosen in (("rho", np.atleast_1d(rho)), ("rules", rules), ("gamma", gamma)):
+        if not len(chosen):
+            raise ValueError(f"{name} must hold at least one value")
     options = {
         "group_size": group_size,
         "rho": tuple(np.atleast_1d(check.mass("rho", rho, inclusive=False)).tolist()),

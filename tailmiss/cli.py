@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -31,7 +32,12 @@ EXTRAS = {"torch": "torch", "distributed": "dask", "ray": "ray"}  # module: the 
 
 
 def main() -> None:
-    """Entry point: 0 ok, 1 a check failed, 2 bad input or output, 130 interrupted."""
+    """Entry point: 0 ok, 1 a check failed, 2 bad input or output, 130 interrupted.
+
+    Names from files are shown on any terminal: what it cannot write is escaped.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         raise SystemExit(app(standalone_mode=False))
     except (TyperException, ValueError, OSError) as error:

@@ -34,9 +34,12 @@ def key(parameters: Any) -> str:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all: a killed process leaves the old one or none."""
+    """Write a file whole or not at all: a killed process leaves the old one or none.
+
+    What UTF-8 cannot write (half of a surrogate pair, from a model's output) is escaped.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = content.encode() if isinstance(content, str) else content
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{_MARK}{_HOST}-{os.getpid()}-")
     try:
         with os.fdopen(handle, "wb") as file:

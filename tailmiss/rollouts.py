@@ -245,6 +245,8 @@ def read_rollouts(
         return Rollouts(source=source, **assemble(table, wanted, threshold, (n, c)))
     except ReadError:
         raise
+    except RecursionError:
+        raise ValueError(f"{source}: nested too deeply") from None
     except ValueError as error:
         text = str(error)
         raise ValueError(text if text.startswith(tuple(called)) else f"{source}: {text}") from None

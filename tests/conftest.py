@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ import pytest
 import timings
 from hypothesis import settings
 
-from tailmiss import provenance
+from tailmiss import cli, provenance
 
 matplotlib.use("agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers share two cores
@@ -36,6 +37,22 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """A Generator of the test's own, the same in every run unless --vary-seed is given."""
     name = zlib.crc32(request.node.nodeid.encode())
     return np.random.default_rng([name, request.config.getoption("--vary-seed")])
+
+
+@pytest.fixture
+def run_audit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[Any, str, str]]:
+    """`tailmiss audit` in this process: exit code, standard output and standard error."""
+
+    def run(*arguments: Any) -> tuple[Any, str, str]:
+        monkeypatch.setattr(sys, "argv", ["tailmiss", "audit", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        captured = capsys.readouterr()
+        return stop.value.code or 0, captured.out, captured.err
+
+    return run
 
 
 @pytest.fixture(scope="module")

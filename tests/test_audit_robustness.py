@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import os
 import sys
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from rollout_files import REAL, lines, zipped
 
-from tailmiss import cli
+from tailmiss import read_rollouts
 
 ROWS = [{"prompt": f"q{i % 5}", "reward": int(i % 3 == 0), "note": "é" * 5} for i in range(40)]
 N, C = 40, 14
@@ -141,6 +142,8 @@ def build() -> dict[str, Case]:
     cases["csv without header"] = (b"a,1\na,0\nb,1\n", REFUSE)
     cases["csv of one column"] = (b"reward\n1\n0\n", "what tells prompts apart is missing")
     cases["csv, blank lines"] = (CSV.replace(b"\n", b"\n\n"), (N, C))
+    cases["csv, blank lines before it"] = (b"\r\n\n" + CSV, (N, C))
+    cases["csv, a short row after blank lines"] = (b"\n\n" + csv_row(b"q1"), "line 22: ")
     cases["csv, CRLF"] = (CSV.replace(b"\n", b"\r\n"), (N, C))
     for text, message in {
         "q,8,9": "'c' is 9, more than 'n', 8", "q,-1,0": REFUSE, "q,8,-1": REFUSE,
@@ -159,6 +162,11 @@ def build() -> dict[str, Case]:
     deep = b"[" * 100_000 + b"]" * 100_000
     cases["deep nesting"] = (deep, REFUSE)
     cases["deep in a line"] = (line(b'{"prompt": ' + deep + b"}"), "line 20: nested too deeply")
+    cases["a reward of 400 digits"] = (reward(b"1" + b"0" * 400), "line 20: 'reward' is no reward")
+    for kind, data in (("UTF-16", b"\xff\xfe" + b"1\n" * 2**18), ("blanks", b" " * 2**19)):
+        cases[f"gzip of {kind}, cut"] = (gzip.compress(data)[:-9], "is cut or damaged")
+    responses = [{"prompt": "a", "reward": i, "resps": ["x", None][i]} for i in range(2)]
+    cases["responses of some"] = (lines(responses).encode(), (2, 1))
     cases["nothing scored"] = (lines([{"prompt": "a", "reward": None}] * 3).encode(), REFUSE)
     cases["NaN only"] = (b'{"prompt": "a", "reward": NaN}\n' * 3, REFUSE)
     cases["one rollout"] = (b'{"prompt": "a", "reward": 1}', (1, 1))
@@ -174,29 +182,17 @@ def build() -> dict[str, Case]:
 CASES = build()
 
 
-@pytest.fixture
-def run(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["tailmiss", "audit", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return run
-
-
 def test_there_are_300():
     assert len(CASES) >= 300
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_broken_input(name, run, tmp_path):
+def test_broken_input(name, run_audit, tmp_path):
     content, expected = CASES[name]
     path = tmp_path / "rollouts.data"
     path.write_bytes(content)
     few = ("--k", 1, "--N", 2, "--rho", 0.1, "--rules", "rloo", "--gamma", 0)
-    code, out, err = run(path, "--json", *few)
+    code, out, err = run_audit(path, "--json", *few)
     if isinstance(expected, tuple):
         assert code == 0, err
         got = json.loads(out)
@@ -210,19 +206,53 @@ def test_broken_input(name, run, tmp_path):
     assert (expected or "") in err
 
 
-def test_paths_that_are_no_files(run, tmp_path):
+def test_paths_that_are_no_files(run_audit, tmp_path):
     for path, message in ((tmp_path, "is a directory"), (tmp_path / "x", "No such file")):
-        code, out, err = run(path)
+        code, out, err = run_audit(path)
         assert (code, out) == (2, "")
         assert f"{path}" in err
         assert message in err
         assert err.count("\n") == 1
 
 
-def test_broken_standard_input(run, monkeypatch):
+def test_broken_standard_input(run_audit, monkeypatch):
     for data in (b"", b"{", gzip.compress(JSONL)[:-9], b"\0" * 50):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        code, out, err = run("-")
+        code, out, err = run_audit("-")
         assert (code, out) == (2, "")
         assert err.startswith("tailmiss: standard input: ")
         assert err.count("\n") == 1
+
+
+def test_nesting_of_any_depth_is_read_or_refused(run_audit, tmp_path):
+    """The reader, the search for fields and the search for text give up at depths of their own."""
+    path = tmp_path / "r.jsonl"
+    for depth in range(100, 1000, 100):
+        for name, key in (("info", "x"), ("completion", "content")):
+            nested = f'{{"{key}": ' * depth + '"text"' + "}" * depth
+            path.write_text(f'{{"prompt": "a", "reward": 1, "{name}": {nested}}}\n' * 2)
+            code, _, err = run_audit(path, "--k", 1, "--N", 2, "--gamma", 0, "--rules", "rloo")
+            assert (code, err) == (0, "") or (code == 2 and "nested too deeply" in err)
+
+
+def test_half_a_surrogate_pair_is_escaped(run_audit, tmp_path):
+    """As a cut emoji leaves it in JSON; neither a terminal nor a table can hold it."""
+    path = tmp_path / "r.jsonl"
+    row = '{"prompt": "a\\ud83d", "step": "\\ud800", "answer": "\\udfff", "reward": %d}\n'
+    path.write_text(row % 0 + row % 1)
+    code, out, err = run_audit(path, "--k", 1, "--N", 2, "--out", tmp_path / "out")
+    assert code == 0, err
+    assert r"step \ud800: success 0.5000" in out
+    assert (tmp_path / "out" / "report.html").exists()
+    assert read_rollouts(path).to_frame()["prompt"].tolist() == [r"a\ud83d"] * 2
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs names of open pipes")
+def test_a_pipe_is_read(run_audit):
+    """As the shell makes one of <(zstdcat rollouts.jsonl.zst)."""
+    out, into = os.pipe()
+    os.write(into, JSONL)
+    os.close(into)
+    code, text, _ = run_audit(f"/dev/fd/{out}", "--json", "--k", 1, "--N", 2)
+    os.close(out)
+    assert (code, json.loads(text)["correct"]) == (0, C)

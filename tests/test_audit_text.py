@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rollout_files import REAL, harness, lines
 
-from tailmiss import _audit_text, _rollout_text, audit, cli, read_rollouts
+from tailmiss import _audit_text, _rollout_text, audit, read_rollouts
 from tailmiss._rollout_names import COMPLETIONS
 from tailmiss._rollout_text import response_text
 from tailmiss.diversity import group_diversity, text_measures
@@ -47,15 +47,8 @@ def write(tmp_path):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["tailmiss", "audit", *map(str, arguments), *FEWER])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return run
+def run(run_audit):
+    return lambda *arguments: run_audit(*arguments, *FEWER)
 
 
 def renamed(rows, name, value=lambda text: text):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -10,25 +11,13 @@ import sys
 import pytest
 from rollout_files import REAL, REFUSED, TRUTH, UNDERSTOOD
 
-from tailmiss import audit, cli, read_rollouts
+from tailmiss import audit, read_rollouts
 from tailmiss.report import render, write_report
 
 
-@pytest.fixture
-def run(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["tailmiss", "audit", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return run
-
-
-def test_json_is_one_object_on_standard_output(run):
+def test_json_is_one_object_on_standard_output(run_audit):
     file = "tau_bench_gpt4o_airline_n4.json"
-    code, out, _ = run(REAL / file, "--json", "--k", "1,2,4", "--N", "2,4")
+    code, out, _ = run_audit(REAL / file, "--json", "--k", "1,2,4", "--N", "2,4")
     assert code == 0
     got = json.loads(out)
     truth = TRUTH[file]["views"]["task_id"]
@@ -37,8 +26,8 @@ def test_json_is_one_object_on_standard_output(run):
     assert got["columns"]["reward"] == "reward"
 
 
-def test_text_says_what_was_taken(run):
-    code, out, err = run(
+def test_text_says_what_was_taken(run_audit):
+    code, out, err = run_audit(
         REAL / "rookworld_continuous_rewards_n8.json", "--threshold", 1, "--k", 1, "--N", "2,8"
     )
     assert code == 0
@@ -48,47 +37,88 @@ def test_text_says_what_was_taken(run):
     assert err == ""
 
 
-def test_refusals_are_one_line_and_exit_2(run, tmp_path):
+def test_refusals_are_one_line_and_exit_2(run_audit, tmp_path):
     for name, (file, content, message) in REFUSED.items():
         path = tmp_path / file
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        code, out, err = run(path)
+        code, out, err = run_audit(path)
         assert (code, out) == (2, ""), name
         assert err.startswith(f"tailmiss: {path}"), name
         assert message in err
         assert err.count("\n") == 1
 
 
-def test_options_reach_the_reader(run, tmp_path):
+def test_options_reach_the_reader(run_audit, tmp_path):
     path = tmp_path / "s.jsonl"
     path.write_text(REFUSED["two filters"][1])
     few = ("--json", "--k", 1, "--N", 2)
-    code, out, _ = run(path, "--where", "filter=strict", *few)
+    code, out, _ = run_audit(path, "--where", "filter=strict", *few)
     assert (code, json.loads(out)["rollouts"]) == (0, 3)
-    code, _, err = run(path, "--where", "strict")
+    code, _, err = run_audit(path, "--where", "strict")
     assert (code, "--where must be COLUMN=VALUE" in err) == (2, True)
-    code, _, err = run(path, "--k", "a")
+    code, _, err = run_audit(path, "--k", "a")
     assert (code, "--k must be numbers" in err) == (2, True)
-    assert run()[0] == 2
-    code, _, err = run(path, "--curve", path)
+    assert run_audit()[0] == 2
+    code, _, err = run_audit(path, "--curve", path)
     assert (code, "give one of the two" in err) == (2, True)
 
 
-def test_a_curve_that_cannot_be_exits_1(run, tmp_path):
+def test_options_that_cannot_be_served_are_refused_not_ignored(run_audit, tmp_path):
+    counts, rollouts, nested = (tmp_path / name for name in ("c.csv", "r.csv", "n.json"))
+    counts.write_text("problem,n,c\na,8,1\nb,8,3\n")
+    rollouts.write_text("prompt,reward,total\na,1,2\na,0,2\n")
+    nested.write_text('[{"prompt": "a", "rewards": [1, 0]}, {"prompt": "b", "rewards": [1, 1]}]')
+    for arguments, said in {
+        (counts, "--answer", "x"): "holds counts, no responses: there is no answer 'x'",
+        (counts, "--n", "n", "--reward", "c"): "n and c are for a table of counts",
+        (nested, "--n", "rewards"): "n and c are for a table of counts",
+        (rollouts, "--n", "total"): "a number of successes for each prompt is missing",
+        (rollouts, "--where", "prompt=a", "--where", "prompt=b"): "--where takes a column once",
+        (rollouts, "--rho", ","): "rho must hold at least one value",
+        (rollouts, "--gamma", ","): "gamma must hold at least one value",
+    }.items():
+        code, out, err = run_audit(*arguments)
+        assert (code, out) == (2, ""), arguments
+        assert said in err
+        assert err.count("\n") == 1
+
+
+def test_a_focal_exponent_that_leaves_nothing_is_not_reported(run_audit, tmp_path):
+    path = tmp_path / "c.csv"
+    path.write_text("problem,n,c\n" + "".join(f"{i},8,{1 + i % 7}\n" for i in range(20)))
+    few = ("--k", 1, "--N", 2, "--rho", 0.1, "--rules", "grpo", "--gamma", "0,1e6")
+    code, out, err = run_audit(path, *few)
+    assert (code, err, "F-GRPO" in out) == (0, "", False)
+    shares = json.loads(run_audit(path, *few, "--json")[1])["gradient"]["shares"]
+    assert [set(each["shares"]) == {None} for each in shares] == [False, True]
+
+
+def test_names_are_shown_on_a_terminal_that_cannot_write_them(tmp_path):
+    (tmp_path / "é.csv").write_text("prompt,reward\na,1\na,0\n")
+    command = [sys.executable, "-m", "tailmiss", "audit", "é.csv", "--k", "1", "--N", "2"]
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=ascii_only)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(r"\xe9.csv: read as CSV")
+
+
+def test_a_curve_that_cannot_be_exits_1(run_audit, tmp_path):
     path = tmp_path / "c.csv"
     path.write_text("k,value\n1,10.0\n2,40.0\n")
-    code, out, _ = run("--curve", path, "--samples", 64, "--json", "--N", "2,8")
+    code, out, _ = run_audit("--curve", path, "--samples", 64, "--json", "--N", "2,8")
     got = json.loads(out)
     assert (code, got["feasible"]) == (1, False)
     assert got["misfit_points"] == pytest.approx(7.8, abs=0.2)
-    code, out, _ = run("--curve", path, "--samples", 64, "--N", 2)
+    code, out, _ = run_audit("--curve", path, "--samples", 64, "--N", 2)
     assert code == 1
     assert "impossible: no problems in any proportions come closer than" in out
     path.write_text("k,value\n1,20.0\n4,40.0\n")
-    code, out, _ = run("--curve", path, "--samples", 64, "--N", "2,8", "--out", tmp_path / "out")
+    code, out, _ = run_audit(
+        "--curve", path, "--samples", 64, "--N", "2,8", "--out", tmp_path / "out"
+    )
     assert (code, "possible: some problems have this curve" in out) == (0, True)
     assert (tmp_path / "out" / "bounds.csv").exists()
-    code, _, err = run("--curve", path)
+    code, _, err = run_audit("--curve", path)
     assert (code, "--samples" in err) == (2, True)
 
 

@@ -151,6 +151,8 @@ def test_scale_and_rounding_are_read_from_the_print(tmp_path):
         ("k,value\n", "holds no values"),
         ("k,value\n1,x\n", "line 2: 'value' is no number: 'x'"),
         ("k,value\n1,nan\n", "line 2: 'value' is no number"),
+        ('{"k": 1, "value": 0.10}\n{"k": 2}\n', "line 2: 'value' is no number"),
+        ('{"k": 1, "value": 0.10}\n[2, 0.3]\n', "line 2: an object with named fields is needed"),
         ("k,value\n1.5,3\n", "line 2: 'k' must be a whole number"),
         ("k,value\n1,3\n1,4\n", "line 3: k = 1 stands twice"),
         ("k,value\n1,0\n2,1\n", "say which with --percent or --fractions"),

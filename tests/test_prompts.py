@@ -158,6 +158,14 @@ def test_masses_need_enough_rollouts():
     assert (plain.zero, plain.one) == (0, 0)
 
 
+def test_interval_of_a_statistic_that_hardly_moves():
+    """Past a narrow law pass@k is 1 and the likelihood falls by less than rounding."""
+    population = PromptPopulation.fit([8, 8], [1, 3])
+    for k in (16, 64, 256, 4096):
+        low, high = population.interval(lambda p, k=k: p.pass_at_k(k))
+        assert 0 < low <= population.pass_at_k(k) <= high <= 1
+
+
 def test_the_fit_is_tested_at_its_level(rng):
     """Under the law p-values are uniform; a law of two points is found out every time."""
     hits = 0
