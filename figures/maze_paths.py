@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from tailmiss._rng import spawn
 from tailmiss.sims import maze_window as window
+from tailmiss.sims._maze_kernel import COLUMN_STEP, ROW_STEP
 from tailmiss.sims.maze import MazeConfig, held_out
 
 from . import _maze
@@ -32,7 +33,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "full": {"steps": 2000, "test_mazes": 512, "rollouts": 2000},
 }
 ARMS = ("base", "GRPO", "F-GRPO")
-STEPS = np.array([(-1, 0), (1, 0), (0, -1), (0, 1)])
+STEPS = np.stack((ROW_STEP, COLUMN_STEP), 1)
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from tailmiss import _validate as check
 
-ROW_STEP, COLUMN_STEP = np.array([-1, 1, 0, 0]), np.array([0, 0, -1, 1])
+from ._maze_kernel import COLUMN_STEP, ROW_STEP
+
 PAPER_VOCABULARY = (
     "<pad>", "<bos>", "<eos>", "<unk>", "GRID_START", "GRID_END", "PATH_START", "DONE", "PATH",
     "WALL", "GOAL", "START", "NEWLINE", "UP", "DOWN", "LEFT", "RIGHT", "\n",

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
-from ._first_order import ExpectedMassChange, MassChange, expected_change
+from ._first_order import (
+    ExpectedMassChange,
+    GroupSums,
+    MassChange,
+    expected_change,
+    first_order,
+)
 from ._occupancy import group_actions
 from ._rng import RNG, generator
 from .advantages import advantage_table
@@ -126,6 +133,12 @@ def estimate_reco_mass_change(
     ValueError
         As :func:`expected_reco_mass_change`; groups below 1.
 
+    Notes
+    -----
+    Each group is one multinomial draw of how often every action is sampled; the change follows from
+    the group's sums as in ``redistribution.py``. Compared with the exact value in
+    tests/test_reco.py.
+
     Examples
     --------
     >>> change = estimate_reco_mass_change([0.5, 0.3, 0.2], [1, 1, 0], 4, groups=1000, rng=0)
@@ -140,6 +153,7 @@ def estimate_reco_mass_change(
     omega = np.zeros(p.size)
     omega[p > 0] = _relative_weight(p[p > 0], length, cap)
     rng, rate = generator(rng), check.number("eta", eta) / N
+    pos, neg = group_actions(p[correct]), group_actions(p[~correct])
     block = max(_BLOCK // p.size, 1)
     found: list[list[MeanEstimate]] = []
     for start in range(0, groups, block):
@@ -148,14 +162,17 @@ def estimate_reco_mass_change(
         if self_normalize:
             weighted *= N / weighted.sum(axis=1, keepdims=True)
         K = counts[:, correct].sum(axis=1)
-        c = weighted * np.where(correct, a[K][:, None], b[K][:, None])
-        S, unsampled = c.sum(axis=1), (counts == 0) & correct
-        pulled = c @ p - S * (p @ p)
-        drift = -rate * S * (unsampled @ p**2)
-        coupling = -rate * (unsampled @ p) * pulled
-        delta = rate * (c @ (p * correct) - S * (correct @ p**2) - (correct @ p) * pulled)
-        fields = delta, drift + coupling, drift, coupling, S
-        found.append([MeanEstimate.of(field) for field in fields])
+        w = weighted * np.where(correct, a[K][:, None], b[K][:, None])
+        unsampled = (counts == 0) & correct
+        sums = GroupSums(
+            S=w.sum(axis=1),
+            W_pos=w @ (p * correct),
+            W_neg=w @ (p * ~correct),
+            Q_u=unsampled @ p,
+            U_2=unsampled @ p**2,
+        )
+        change = first_order(sums, pos, neg, rate)
+        found.append([MeanEstimate.of(field) for field in astuple(change)])
     total = [sum(parts[1:], parts[0]) for parts in zip(*found, strict=True)]
     return MassChange(*total)
 
