@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -139,3 +143,15 @@ def test_an_audit_of_the_kept_rollouts_holds_the_exact_values(part, steps):
         assert row.low < exact[f"pass_{k}"].min()
         assert exact[f"pass_{k}"].max() < row.high
     assert abs(report.pass_at_k[1].value - exact["pass_1"].mean()) < 0.02
+
+
+@pytest.mark.parametrize("command", ["study", "launch.trl_deepscaler"])
+def test_without_trl_the_commands_name_the_extra_in_one_line(command, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['trl'] = None")
+    done = subprocess.run(
+        [sys.executable, "-m", f"tailmiss.figures.training.{command}", "--help"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("pip install 'tailmiss[trl]')")

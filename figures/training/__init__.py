@@ -7,3 +7,12 @@ forcing), ``train`` (one run) and ``study`` (the grid behind the committed ``res
     python -m tailmiss.figures.training.train --gamma 1         one run, printed as CSV
     python -m tailmiss.figures.training.study --store runs      the grid; finished runs are kept
 """
+
+from importlib.util import find_spec
+
+for _module in ("torch", "transformers", "trl"):
+    if find_spec(_module) is None:
+        # named after the package: `python -m` then says it in one line, without a traceback
+        raise ModuleNotFoundError(
+            f"the training study needs {_module}: pip install 'tailmiss[trl]'", name=__name__
+        )

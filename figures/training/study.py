@@ -189,7 +189,11 @@ def main() -> int:
     """Run the study, or the quick check."""
     import joblib
 
-    parser = argparse.ArgumentParser(prog="tailmiss.figures.training.study", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="tailmiss.figures.training.study",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--quick", action="store_true", help="one seed, gamma 0 and 1; no store")
     parser.add_argument("--store", type=Path, default=Path("runs"), help="where runs are kept")
     parser.add_argument(

@@ -248,7 +248,11 @@ def _control(config: TrainConfig) -> type:
 
 def main() -> None:
     """Run one configuration from the command line."""
-    parser = argparse.ArgumentParser(prog="tailmiss.figures.training.train", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="tailmiss.figures.training.train",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     for field in fields(TrainConfig):
         flag = "--" + field.name.replace("_", "-")
         if field.type == "bool":

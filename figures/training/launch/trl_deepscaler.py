@@ -89,7 +89,9 @@ def main() -> None:
     class Trainer(TailMissMixin, GRPOTrainer):
         pass
 
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--loss-type", choices=sorted(CLIP), default="grpo")
     parser.add_argument("--gamma", type=float, help="default: the paper's choice for the loss")
     options = parser.parse_args()
