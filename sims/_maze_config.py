@@ -168,6 +168,7 @@ class MazeConfig:
         check.one_of("algorithm", self.algorithm, ALGORITHMS)
         check.one_of("weighting", self.weighting, WEIGHTINGS)
         check.one_of("success", self.success, SUCCESSES)
+        check.one_of("response_weight", self.response_weight, (False, True))
         for name, low in {
             "group_size": 1, "steps": 0, "prompts": 1, "warm_start_steps": 0,
             "warm_start_prompts": 1, "test_mazes": 1, "validation_mazes": 1, "base_seed": 0,
@@ -176,7 +177,7 @@ class MazeConfig:
             check.whole_number(name, getattr(self, name), low)
         for name in ("learning_rate", "weight_decay", "clip_norm", "warm_start_learning_rate"):
             check.number(name, getattr(self, name), 0)
-        check.mass("warm_start_pass_at_1", self.warm_start_pass_at_1)
+        check.share("warm_start_pass_at_1", self.warm_start_pass_at_1)
         check.number("weight_cap", self.weight_cap, 1)
         advantage_table(self.rule, self.group_size, gamma=self.gamma, **self.rule_options)
 

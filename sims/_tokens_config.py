@@ -114,14 +114,15 @@ class TokenConfig:
         for name in ("zipf", "learning_rate"):
             check.number(name, getattr(self, name), 0)
         for name in ("clip_low", "clip_high"):
-            check.within(name, getattr(self, name), 0.0, np.inf)
+            check.one(name, check.within(name, getattr(self, name), 0.0, np.inf))
         for name in ("response_weight", "self_normalize"):
             check.one_of(name, getattr(self, name), (False, True))
         for name in ("ratio_cap", "weight_cap", "weight_length"):
             value = getattr(self, name)
-            check.within(name, 1.0 if value is None else value, 1.0, np.inf)
-        check.mass("slip", self.slip, inclusive=False)
-        check.mass("alive_mass", self.alive_mass, inclusive=False)
+            if value is not None or name != "weight_length":
+                check.one(name, check.within(name, value, 1.0, np.inf))
+        for name in ("slip", "alive_mass"):
+            check.one(name, check.mass(name, getattr(self, name), inclusive=False))
         check.one_of("token_rule", self.token_rule, TOKEN_RULES)
         if self.context is not None:
             seen = min(check.whole_number("context", self.context, 0), self.length - 1)

@@ -66,7 +66,7 @@ def whole(name: str, values: ArrayLike, low: int = 1, *, high: float = 2.0**53) 
 
 def whole_number(name: str, value: Any, low: int = 1, *, high: float = 2.0**53) -> int:
     """One whole number in [low, high], as int."""
-    return int(_one(name, whole(name, value, low, high=high)))
+    return int(one(name, whole(name, value, low, high=high)))
 
 
 def finite(name: str, values: ArrayLike, low: float = -_LARGEST) -> NDArray[np.float64]:
@@ -80,15 +80,16 @@ def finite(name: str, values: ArrayLike, low: float = -_LARGEST) -> NDArray[np.f
 
 def number(name: str, value: Any, low: float = -_LARGEST) -> float:
     """One finite number >= low, as float."""
-    return float(_one(name, finite(name, value, low)))
+    return float(one(name, finite(name, value, low)))
 
 
 def share(name: str, value: Any) -> float:
     """One probability in [0, 1], as float."""
-    return float(_one(name, mass(name, value)))
+    return float(one(name, mass(name, value)))
 
 
-def _one(name: str, array: NDArray[Any]) -> NDArray[Any]:
+def one(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """`array`, which must hold one number."""
     if array.ndim:
         raise ValueError(f"{name} must be one number; got shape {array.shape}")
     return array

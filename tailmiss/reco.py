@@ -231,7 +231,7 @@ def net_push(
     Parameters
     ----------
     mean_logp : array_like (..., G) <= 0
-        Mean log-likelihood per token of each response, in nats.
+        Mean log-likelihood per token of each response, in nats; G >= 1.
     advantage : array_like (..., G)
     cap : float >= 1
         Largest G w; infinite for none.
@@ -260,12 +260,13 @@ def net_push(
     logp = check.within("mean_logp", mean_logp, -np.inf, 0.0)
     check.within("cap", cap, 1.0, np.inf)
     A = check.real("advantage", advantage)
-    if not logp.ndim or logp.shape != A.shape:
+    if logp.shape != A.shape or logp.shape[-1:] in ((), (0,)):
         raise ValueError(
-            f"mean_logp and advantage must both be (..., G); got {logp.shape} and {A.shape}"
+            f"mean_logp and advantage must both be (..., G), G >= 1; got {logp.shape} and {A.shape}"
         )
     G = logp.shape[-1]
-    w = np.minimum(response_weight(logp, G), cap / G)
+    with np.errstate(over="ignore"):
+        w = np.minimum(response_weight(logp, G), cap / G)
     if self_normalize:
         w = w / w.sum(axis=-1, keepdims=True)
     return (w * A).sum(axis=-1)[()]

@@ -184,4 +184,4 @@ def _relative_weight(p: NDArray[Any], length: float, cap: float) -> NDArray[Any]
 
 def _check_weight(length: float, cap: float) -> None:
     check.number("length", length, 1)
-    check.within("cap", cap, 1.0, np.inf)
+    check.one("cap", check.within("cap", cap, 1.0, np.inf))

@@ -138,6 +138,8 @@ def test_random_walks_reach_the_goal_as_often_as_they_should(rng):
         (lambda: MazeConfig(group_size=0), "group_size must be whole"),
         (lambda: MazeConfig(weighting="mean"), "weighting must be one of"),
         (lambda: MazeConfig(weight_cap=0.5), "weight_cap must be"),
+        (lambda: MazeConfig(response_weight="no"), "response_weight must be one of False, True"),
+        (lambda: MazeConfig(warm_start_pass_at_1=[0.1]), "warm_start_pass_at_1 must be one number"),
         (lambda: MazeConfig(policy="window"), "policy must be a WindowPolicy or"),
         (lambda: WindowPolicy(window=4), "window must be odd and at most 13; got 4"),
     ],

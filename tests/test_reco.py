@@ -214,6 +214,7 @@ def test_net_push_of_the_worked_example():
     assert net_push(np.zeros(8), A) == pytest.approx(0, abs=1e-15)
     assert net_push(logp, A, self_normalize=True) < 0
     assert net_push(logp, A, cap=1) == pytest.approx(0, abs=1e-15)
+    assert net_push([-800.0, -1e-9], [1.0, -1.0]) == pytest.approx(5 / 2 - 1 / 2), "no overflow"
 
 
 @pytest.mark.parametrize(
@@ -229,6 +230,8 @@ def test_net_push_of_the_worked_example():
         (lambda: net_push([-0.1], [1.0], cap=0.1), "cap must be in"),
         (lambda: net_push([-0.1, -0.2], [1.0]), r"must both be \(..., G\)"),
         (lambda: net_push(-0.1, 1.0), r"must both be \(..., G\)"),
+        (lambda: net_push([], []), r"must both be \(..., G\), G >= 1; got \(0,\)"),
+        (lambda: estimate_reco_mass_change([1], [1], 2, cap=[2, 3], groups=1), "cap must be one"),
         (lambda: expected_reco_mass_change([0.5, 0.5], [1, 0], 2, length=0.5), "length must be"),
         (lambda: expected_reco_mass_change([0.5, 0.5], [1, 0], 2, rule="x"), "rule must be one"),
         (lambda: expected_reco_mass_change([0.5, 0.4], [1, 0], 2), "p must"),
