@@ -372,6 +372,15 @@ def test_roll_response_weights():
     torch.testing.assert_close(found, torch.tensor([2 * np.e, 10.0], dtype=torch.float32))
 
 
+@pytest.mark.parametrize("setting", [{"gamma": -1}, {"gamma": None}, {"threshold": "1"}])
+@pytest.mark.parametrize("register", [rllm.register, skyrl.register, nemo_rl.install])
+def test_settings_are_refused_before_training(register, setting):
+    with pytest.raises(ValueError, match=f"{next(iter(setting))} must be"):
+        register(**setting)
+    with pytest.raises(ValueError, match="mode must be one of 'none'"):
+        skyrl.register(mode="gspo")
+
+
 # torchrl itself
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .focal import focal_weights
+from .focal import check_gamma, focal_weights
 
 
 def successes(rewards: Tensor, threshold: float | None, setting: str = "threshold") -> Tensor:
@@ -34,6 +34,12 @@ def successes(rewards: Tensor, threshold: float | None, setting: str = "threshol
             )
         threshold = 1.0
     return (rewards >= threshold).to(rewards.dtype).masked_fill(unscored, torch.nan)
+
+
+def check_settings(gamma: float, threshold: float | None) -> None:
+    """What every adapter is given, looked at before training starts."""
+    check_gamma(gamma)
+    check_threshold(threshold, "threshold")
 
 
 def check_threshold(threshold: float | None, setting: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._outcome import successes
+from ._outcome import check_settings, successes
 from .focal import focal_weights
 
 
@@ -44,7 +44,27 @@ class FocalEstimator:
 
 
 def install(gamma: float = 0.5, threshold: float | None = None) -> None:
-    """Let NeMo-RL's GRPO build its estimators weighed. Calling it twice changes the settings."""
+    """Let NeMo-RL's GRPO build its estimators weighed. Calling it twice changes the settings.
+
+    Parameters
+    ----------
+    gamma : float >= 0
+        Exponent of the focal weight.
+    threshold : float, optional
+        A rollout is correct if its shaped reward is at least this; without it rewards must be 0 or
+        1.
+
+    Raises
+    ------
+    ValueError
+        gamma negative or not finite; threshold no number. During training: no threshold, and a
+        reward that is neither 0 nor 1.
+
+    Notes
+    -----
+    Held by tests/test_trainers.py on a stub of NeMo-RL's signatures.
+    """
+    check_settings(gamma, threshold)
     from nemo_rl.algorithms import grpo
 
     create = getattr(grpo._create_advantage_estimator, "plain", grpo._create_advantage_estimator)

@@ -26,7 +26,33 @@ def reco(
     response_cap: float = 5.0,
     ratio_cap: float = RATIO_CAP,
 ) -> Any:
-    """Sum over one sequence's tokens of :func:`tailmiss.torch.reco_loss`, as ``LossOutputs``."""
+    """Sum over one sequence's tokens of :func:`tailmiss.torch.reco_loss`, as ``LossOutputs``.
+
+    Parameters
+    ----------
+    inputs : LossInputs
+        prime-rl's, of one sequence: log-probabilities of trainer and engine, advantages and mask,
+        each (T,).
+    mode, clip_low, clip_high
+        As for :func:`tailmiss.torch.token_coefficients`; `ratio_cap` is its cap.
+    response : bool
+        Multiply the advantages by the response weight relative to 1/G, at most `response_cap`.
+
+    Returns
+    -------
+    LossOutputs
+        The sum, 0 for a sequence without tokens, and the metrics ``response_weight`` and
+        ``token_coefficient``.
+
+    Raises
+    ------
+    ValueError
+        As :func:`tailmiss.torch.token_coefficients` and :func:`tailmiss.torch.response_weights`.
+
+    Notes
+    -----
+    [RECO] v1. Held by tests/test_trainers.py on a stub of prime-rl's classes.
+    """
     from prime_rl.trainer.rl.loss import LossOutputs
 
     mask = inputs.loss_mask.bool()

@@ -13,16 +13,33 @@ from typing import Any
 import numpy as np
 import torch
 
-from ._outcome import successes
+from ._outcome import check_settings, successes
 from .focal import focal_weights
 
 
 def register(gamma: float = 0.5, threshold: float | None = None, base: str = "grpo") -> None:
     """Register "focal_grpo": rllm's estimator `base`, each group times its focal weight.
 
-    A trajectory is correct if its reward is at least the threshold; without one, rewards must be 0
-    or 1.
+    Parameters
+    ----------
+    gamma : float >= 0
+        Exponent of the focal weight.
+    threshold : float, optional
+        A trajectory is correct if its reward is at least this; without it rewards must be 0 or 1.
+    base : str
+        Name of the registered estimator to weigh.
+
+    Raises
+    ------
+    ValueError
+        gamma negative or not finite; threshold no number. During training: no threshold, and a
+        reward that is neither 0 nor 1.
+
+    Notes
+    -----
+    Held by tests/test_trainers.py on a stub of rllm's registry.
     """
+    check_settings(gamma, threshold)
     from rllm.trainer.algorithms.advantage import (
         get_rllm_adv_estimator,
         register_rllm_adv_estimator,

@@ -15,16 +15,37 @@ from typing import Any
 
 from torch import Tensor
 
-from ._outcome import masked_mean, weighed_grpo
-from .reco import reco_loss, response_weights, token_coefficients
+from .. import _validate as check
+from ._outcome import check_settings, masked_mean, weighed_grpo
+from .reco import MODES, reco_loss, response_weights, token_coefficients
 
 
 def register(gamma: float = 0.5, threshold: float | None = None, mode: str = "ppo") -> None:
-    """Register the estimator and the losses; `mode` is one of ``tailmiss.torch.MODES``.
+    """Register the estimator and the losses.
 
-    A rollout is correct if its summed reward is at least the threshold; without one, sums must be 0
-    or 1. SkyRL scales advantages for the loss reduction beforehand, so losses are summed.
+    Parameters
+    ----------
+    gamma : float >= 0
+        Exponent of the focal weight.
+    threshold : float, optional
+        A rollout is correct if its summed reward is at least this; without it sums must be 0 or 1.
+    mode : str
+        What "reco" and "reco_variance" do with the ratio: one of ``tailmiss.torch.MODES``.
+
+    Raises
+    ------
+    ValueError
+        gamma negative or not finite; threshold no number; an unknown mode. During training: no
+        threshold, and a sum that is neither 0 nor 1.
+
+    Notes
+    -----
+    SkyRL scales advantages for the loss reduction beforehand, so losses are summed. The response
+    weight is relative to 1/G and capped at 5. Held by tests/test_trainers.py on a stub of SkyRL's
+    registries.
     """
+    check_settings(gamma, threshold)
+    check.one_of("mode", mode, MODES)
     from skyrl.backends.skyrl_train.utils import ppo_utils as skyrl
 
     @skyrl.register_advantage_estimator("focal_grpo")

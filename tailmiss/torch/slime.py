@@ -22,9 +22,30 @@ from .reco import response_weights
 def focal_rewards(args: Any, samples: list[Any]) -> tuple[list[Any], list[float]]:
     """Raw rewards, and GRPO's normalised ones times the focal weight of the prompt.
 
-    Groups are ``group_index``, of any size. Several samples with one ``rollout_id`` are one rollout
-    and count once. A reward of None is unscored: 0, and no part of its group. Normalised by the
-    group's mean, and by its std (ddof 1, + 1e-6) if ``grpo_std_normalization``.
+    Parameters
+    ----------
+    args : slime's arguments
+        ``focal_gamma``, ``focal_threshold``, and slime's ``grpo_std_normalization`` (True).
+    samples : list of slime's Sample, of length B
+        Groups are ``group_index``, of any size. Several samples with one ``rollout_id`` are one
+        rollout and count once. A reward of None is unscored: 0, and no part of its group.
+
+    Returns
+    -------
+    raw : list of B rewards as they came
+    rewards : list of B floats
+        Less the group's mean, over its std (ddof 1, + 1e-6) if ``grpo_std_normalization``, times
+        the focal weight.
+
+    Raises
+    ------
+    ValueError
+        ``focal_gamma`` or ``focal_threshold`` out of range; no threshold, and a reward that is
+        neither 0 nor 1.
+
+    Notes
+    -----
+    [FGRPO] v2, Eq. 12. Held by tests/test_trainers.py and tests/test_trainer_bugs.py on stubs.
     """
     raw = [sample.get_reward_value(args) for sample in samples]
     values = torch.tensor([torch.nan if r is None else r for r in raw], dtype=torch.float64)
@@ -53,10 +74,24 @@ def _rollout(sample: Any) -> tuple[Any, Any] | None:
 def reco_advantages(args: Any, rollout_data: dict[str, Any]) -> None:
     """Set ``advantages`` and ``returns``: the reward of each sample times its response weight.
 
-    Log-probabilities are ``log_probs`` of the trainer, or ``rollout_log_probs`` under
-    ``--use-rollout-logprobs``; the mask is ``loss_masks``; the weight is relative to 1/G. Nothing
-    happens on pipeline stages that hold no log-probabilities. Context parallelism, which splits
-    log-probabilities but not masks, is refused.
+    Parameters
+    ----------
+    args : slime's arguments
+        ``reco_cap``, and slime's ``use_rollout_logprobs``.
+    rollout_data : dict of slime's lists over samples
+        ``rewards`` after :func:`focal_rewards`; ``log_probs`` of the trainer, or under
+        ``--use-rollout-logprobs`` ``rollout_log_probs``, each (T_i,); ``loss_masks``. Nothing
+        happens on pipeline stages that hold no log-probabilities.
+
+    Raises
+    ------
+    ValueError
+        ``reco_cap`` below 1; a mask longer than its log-probabilities, as under context
+        parallelism.
+
+    Notes
+    -----
+    [RECO] v1; the weight is relative to 1/G. Held by tests/test_trainers.py on stubs.
     """
     by_engine = getattr(args, "use_rollout_logprobs", False)
     held = rollout_data.get("rollout_log_probs" if by_engine else "log_probs")

@@ -12,7 +12,7 @@ import torch
 from tensordict import TensorDictBase
 from torchrl.objectives.llm import MCAdvantage
 
-from ._outcome import successes
+from ._outcome import check_settings, successes
 from .focal import focal_weights
 
 
@@ -26,6 +26,12 @@ class FocalMCAdvantage(MCAdvantage):
         A trajectory is correct if its return is at least this; without it returns must be 0 or 1.
     **kwargs
         MCAdvantage's, with a ``trajectory_return``: success belongs to a trajectory, not a step.
+
+    Raises
+    ------
+    ValueError
+        No ``trajectory_return``; gamma negative or not finite; threshold no number. During
+        training: no threshold, and a return that is neither 0 nor 1.
     """
 
     def __init__(
@@ -36,6 +42,7 @@ class FocalMCAdvantage(MCAdvantage):
             raise ValueError(
                 'trajectory_return must be "sum", "max" or "mean": success belongs to a trajectory'
             )
+        check_settings(gamma, threshold)
         self.gamma, self.threshold = gamma, threshold
 
     def _trajectory_advantage(self, trajs: list[TensorDictBase]) -> TensorDictBase | None:

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._outcome import check_threshold, successes
-from .focal import check_gamma, focal_weights, group_metrics
+from ._outcome import check_settings, successes
+from .focal import focal_weights, group_metrics
 from .reco import MODES, RATIO_CAP, response_weights, token_coefficients
 
 _FORWARD_INPUTS = (
@@ -90,7 +90,7 @@ class TailMissConfig:
             value = getattr(self, name)
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
-        check_gamma(self.gamma)
+        check_settings(self.gamma, self.threshold)
         for name, low, high in (
             ("response_cap", 1, math.inf),
             ("ratio_cap", 1, math.inf),
@@ -101,7 +101,6 @@ class TailMissConfig:
                 continue
             if not (isinstance(value, Real) and low <= float(value) <= high):
                 raise ValueError(f"{name} must be in [{low:g}, {high:g}]; got {value!r}")
-        check_threshold(self.threshold, "threshold")
 
 
 class TailMissMixin:
