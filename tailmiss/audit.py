@@ -157,6 +157,9 @@ def audit(
     Equal to the exact fractions of real files to 1e-12 (tests/test_audit.py). Rollouts are never
     resampled and prompts never pooled: the share of mixed groups is a mean over prompts.
 
+    On busy cores the fit is many times faster with OPENBLAS_NUM_THREADS=1 set before SciPy is
+    loaded, as ``tailmiss audit`` sets it.
+
     Examples
     --------
     >>> result = audit(([8, 8], [0, 4]), N=[4])

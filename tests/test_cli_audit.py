@@ -93,6 +93,29 @@ def test_a_focal_exponent_that_leaves_nothing_is_not_reported(run_audit, tmp_pat
     assert [set(each["shares"]) == {None} for each in shares] == [False, True]
 
 
+def test_scipy_does_not_share_four_unknowns_among_threads(tmp_path):
+    """On busy cores the fit takes 100 times as long where it does."""
+    (tmp_path / "r.csv").write_text("prompt,reward\na,1\na,0\nb,1\nb,1\n")
+    program = """
+import ctypes, pathlib, sys
+from tailmiss import cli
+sys.argv = ["tailmiss", "audit", "r.csv", "--k", "1", "--N", "2"]
+try:
+    cli.main()
+finally:
+    import scipy
+    for path in (pathlib.Path(scipy.__file__).parents[1] / "scipy.libs").glob("*openblas*"):
+        print("threads", ctypes.CDLL(path).scipy_openblas_get_num_threads())
+"""
+    plain = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=plain)
+    assert done.returncode == 0, done.stderr
+    if "threads" not in done.stdout:
+        pytest.skip("SciPy has no OpenBLAS of its own")
+    assert done.stdout.splitlines()[-1] == "threads 1"
+
+
 def test_names_are_shown_on_a_terminal_that_cannot_write_them(tmp_path):
     (tmp_path / "é.csv").write_text("prompt,reward\na,1\na,0\n")
     command = [sys.executable, "-m", "tailmiss", "audit", "é.csv", "--k", "1", "--N", "2"]

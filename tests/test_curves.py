@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.optimize
 
 from tailmiss._curve_file import read_curve
 from tailmiss.curves import CountPopulation, audit_curve
@@ -181,3 +182,26 @@ def test_bad_curves_are_named(arguments, message):
         audit_curve(*arguments, half_width=5e-4)
     with pytest.raises(ValueError, match=r"at must be <= samples"):
         audit_curve([1], [0.1], 4, half_width=5e-4, at=[8])
+
+
+def test_where_the_simplex_method_gives_up_another_serves(monkeypatch):
+    real, failing = scipy.optimize.linprog, {"highs-ds"}
+
+    def linprog(*arguments, method, **options):
+        result = real(*arguments, method=method, **options)
+        if method in failing:
+            result.status, result.message = 4, "numerical difficulties"
+        return result
+
+    def judge():
+        return audit_curve([1, 4, 16], [0.2, 0.4, 0.5], 16, half_width=5e-4)
+
+    expected = judge()
+    monkeypatch.setattr(scipy.optimize, "linprog", linprog)
+    found = judge()
+    assert found.misfit == pytest.approx(expected.misfit, abs=1e-8)
+    for got, true in zip(found.bounds, expected.bounds, strict=True):
+        assert (got.low, got.high) == pytest.approx((true.low, true.high), abs=1e-7)
+    failing.add("highs-ipm")
+    with pytest.raises(ValueError, match=r"a linear program failed \(numerical difficulties\)"):
+        judge()
