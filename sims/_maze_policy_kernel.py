@@ -15,7 +15,7 @@ over the states: the cost hardly depends on the group size.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -106,47 +106,41 @@ def fold(table: Any, window: int, gradient: Any) -> None:
     table[:] = 0
 
 
-@njit(nogil=True, cache=True)
-def adamw(
-    parameters: Any,
-    gradient: Any,
-    moments: Any,
-    step: int,
-    learning_rate: float,
-    weight_decay: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-) -> None:
-    """One step of AdamW downhill, as torch.optim.AdamW does it; `step` counts from 1."""
-    bias1, root_bias2 = 1 - beta1**step, np.sqrt(1 - beta2**step)
-    for i in range(parameters.size):
-        g = gradient[i]
-        moments[0, i] += (1 - beta1) * (g - moments[0, i])
-        moments[1, i] = beta2 * moments[1, i] + (1 - beta2) * g * g
-        parameters[i] *= 1 - learning_rate * weight_decay
-        denominator = np.sqrt(moments[1, i]) / root_bias2 + eps
-        parameters[i] -= learning_rate / bias1 * moments[0, i] / denominator
-
-
-@njit(nogil=True, cache=True)
-def workspace(size: int, window: int, hidden: int, group_size: int) -> Any:
+class Work(NamedTuple):
     """Scratch arrays of one group: states met, what the policy does there, and the rollouts."""
+
+    slot_of: Any  # row, column, previous move -> slot
+    place: Any  # slot -> row, column, previous move
+    inputs: Any  # slot -> rows of the unfolded input layer
+    hidden: Any  # slot -> hidden layer
+    logp: Any  # slot -> log-probabilities of the moves
+    probs: Any  # slot -> probabilities
+    coefficient: Any  # slot -> coefficient of grad log pi(move | state)
+    slots: Any  # rollout -> slots
+    moves: Any  # rollout -> moves
+    lengths: Any  # rollout -> length
+    correct: Any  # rollout -> correct
+    bits: Any  # row of the maze, framed by wall -> open squares
+
+
+@njit(nogil=True, cache=True)
+def workspace(size: int, window: int, hidden: int, group_size: int) -> Work:
+    """Room for a group."""
     squares = ((size - 1) // 2) ** 2 * 2 - 1
     states = squares * 5
-    return (
-        np.full((size, size, 5), -1, np.int32),  # state -> slot
-        np.empty((states, 3), np.int16),  # slot -> row, column, previous move
-        np.empty((states, window + 3), np.int32),  # slot -> rows of the unfolded input layer
-        np.empty((states, hidden)),  # slot -> hidden layer
-        np.empty((states, 4)),  # slot -> log-probabilities of the moves
-        np.empty((states, 4)),  # slot -> probabilities
-        np.zeros((states, 4)),  # slot -> coefficient of grad log pi(move | state)
-        np.empty((group_size, squares), np.int32),  # rollout -> slots
-        np.empty((group_size, squares), np.int8),  # rollout -> moves
-        np.empty(group_size, np.int32),  # rollout -> length
-        np.zeros(group_size, np.bool_),  # rollout -> correct
-        np.zeros(size + window - 1, np.int64),  # row of the maze, framed by wall -> open squares
+    return Work(
+        np.full((size, size, 5), -1, np.int32),
+        np.empty((states, 3), np.int16),
+        np.empty((states, window + 3), np.int32),
+        np.empty((states, hidden)),
+        np.empty((states, 4)),
+        np.empty((states, 4)),
+        np.zeros((states, 4)),
+        np.empty((group_size, squares), np.int32),
+        np.empty((group_size, squares), np.int8),
+        np.empty(group_size, np.int32),
+        np.zeros(group_size, np.bool_),
+        np.zeros(size + window - 1, np.int64),
     )
 
 
@@ -206,7 +200,7 @@ def evaluate(
 
 @njit(nogil=True, cache=True)
 def roll_out(
-    maze: Any, target: Any, by_target: bool, group_size: int, weights: Any, work: Any, rng: Any
+    maze: Any, target: Any, by_target: bool, group_size: int, weights: Any, work: Work, rng: Any
 ) -> Any:
     """A group of rollouts; returns the number of correct ones and of slots in use.
 
@@ -253,13 +247,13 @@ def roll_out(
 
 
 @njit(nogil=True, cache=True)
-def credit(group_size: int, gain: float, loss: float, response: float, work: Any) -> int:
+def credit(group_size: int, gain: float, loss: float, response: float, work: Work) -> int:
     """Add advantage times grad log pi of every rollout to the coefficients; tokens in the group.
 
     `response` > 0 multiplies each rollout by its ReCo response weight over 1/N, at most `response`.
     """
-    logp, coefficient = work[4], work[6]
-    slots, moves, lengths, correct = work[7], work[8], work[9], work[10]
+    logp, coefficient = work.logp, work.coefficient
+    slots, moves, lengths, correct = work.slots, work.moves, work.lengths, work.correct
     tokens = 0
     for i in range(group_size):
         c = gain if correct[i] else loss
@@ -275,9 +269,10 @@ def credit(group_size: int, gain: float, loss: float, response: float, work: Any
 
 
 @njit(nogil=True, cache=True)
-def backward(weights: Any, gradient: Any, work: Any, used: int) -> None:
+def backward(weights: Any, gradient: Any, work: Work, used: int) -> None:
     """Add the coefficients' gradient, d/dtheta of -sum c log pi, and clear the group."""
-    slot_of, place, inputs, hidden, _, probs, coefficient = work[:7]
+    slot_of, place, inputs, hidden = work.slot_of, work.place, work.inputs, work.hidden
+    probs, coefficient = work.probs, work.coefficient
     w2 = weights[2]
     g1, gb1, g2, gb2 = gradient
     width = gb1.size
@@ -315,7 +310,7 @@ def backward(weights: Any, gradient: Any, work: Any, used: int) -> None:
 
 
 @njit(nogil=True, cache=True)
-def follow(maze: Any, target: Any, length: int, weights: Any, work: Any) -> Any:
+def follow(maze: Any, target: Any, length: int, weights: Any, work: Work) -> Any:
     """Log-probability of the target path and the slots in use; the path becomes rollout 0."""
     table, b1, w2, b2 = weights
     slot_of, place, inputs, hidden, logp, probs, _, slots, moves, lengths, _, bits = work
@@ -335,7 +330,7 @@ def follow(maze: Any, target: Any, length: int, weights: Any, work: Any) -> Any:
 
 
 @njit(nogil=True, cache=True)
-def forget_slots(work: Any, used: int) -> None:
+def forget_slots(work: Work, used: int) -> None:
     """Free the slots without a backward pass."""
     for slot in range(used):
-        work[0][work[1][slot, 0], work[1][slot, 1], work[1][slot, 2]] = -1
+        work.slot_of[work.place[slot, 0], work.place[slot, 1], work.place[slot, 2]] = -1

@@ -9,7 +9,6 @@ from numba import njit
 
 from ._maze_kernel import carve, solve
 from ._maze_policy_kernel import (
-    adamw,
     backward,
     blank_gradient,
     credit,
@@ -21,6 +20,29 @@ from ._maze_policy_kernel import (
     unfold,
     workspace,
 )
+
+
+@njit(nogil=True, cache=True)
+def adamw(
+    parameters: Any,
+    gradient: Any,
+    moments: Any,
+    step: int,
+    learning_rate: float,
+    weight_decay: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+) -> None:
+    """One step of AdamW downhill, as torch.optim.AdamW does it; `step` counts from 1."""
+    bias1, root_bias2 = 1 - beta1**step, np.sqrt(1 - beta2**step)
+    for i in range(parameters.size):
+        g = gradient[i]
+        moments[0, i] += (1 - beta1) * (g - moments[0, i])
+        moments[1, i] = beta2 * moments[1, i] + (1 - beta2) * g * g
+        parameters[i] *= 1 - learning_rate * weight_decay
+        denominator = np.sqrt(moments[1, i]) / root_bias2 + eps
+        parameters[i] -= learning_rate / bias1 * moments[0, i] / denominator
 
 
 @njit(nogil=True, cache=True)
@@ -53,7 +75,7 @@ def imitate(
 ) -> None:
     """Supervised steps on the target paths of fresh mazes; the loss is the mean over moves."""
     work = workspace(size, window, hidden, 1)
-    work[10][0] = True
+    work.correct[0] = True
     model, weights = ready(parameters, size, window, hidden)
     flat, slope, gradient = blank_gradient(size, window, hidden)
     maze, target, queue, toward = blank_maze(size)
@@ -166,7 +188,7 @@ def target_gradients(
     size = mazes.shape[1]
     _, weights = ready(parameters, size, window, hidden)
     work = workspace(size, window, hidden, 1)
-    work[10][0] = True
+    work.correct[0] = True
     flat, slope, gradient = blank_gradient(size, window, hidden)
     for i in range(mazes.shape[0]):
         flat[:] = 0

@@ -159,8 +159,5 @@ def sample_paths(
     work = kernel.workspace(size, window, hidden, n)
     anywhere = np.full(size**2, -1, np.int8)
     kernel.roll_out(maze, anywhere, False, n, weights, work, rng)
-    logp, slots, moves, lengths = work[4], work[7], work[8], work[9]
-    return [
-        (moves[i, :m].copy(), float(logp[slots[i, :m], moves[i, :m]].sum()))
-        for i, m in enumerate(lengths)
-    ]
+    paths = [(work.slots[i, :m], work.moves[i, :m].copy()) for i, m in enumerate(work.lengths)]
+    return [(moves, float(work.logp[slots, moves].sum())) for slots, moves in paths]

@@ -203,15 +203,15 @@ def group_and_advantages(rng, response):
     moves, _ = solve_mazes(maze[None])
     work = kernel.workspace(SIZE, WINDOW, HIDDEN, N)
     _, used = kernel.roll_out(maze, np.append(moves[0], -1), True, N, weights, work, rng)
-    work[10][:] = rng.random(N) < 0.5  # any verdicts will do
-    rollouts = [work[8][i, : work[9][i]].copy() for i in range(N)]
-    correct = work[10].copy()
+    work.correct[:] = rng.random(N) < 0.5  # any verdicts will do
+    rollouts = [work.moves[i, : work.lengths[i]].copy() for i in range(N)]
+    correct = work.correct.copy()
     kernel.credit(N, 0.7, -0.4, response, work)
     flat, slope, gradient = kernel.blank_gradient(SIZE, WINDOW, HIDDEN)
     kernel.backward(weights, gradient, work, used)
     kernel.fold(gradient[0], WINDOW, slope[0])
-    assert (work[0] == -1).all()
-    assert (work[6] == 0).all()
+    assert (work.slot_of == -1).all()
+    assert (work.coefficient == 0).all()
     assert (gradient[0] == 0).all()
     return parameters, model, maze, rollouts, np.where(correct, 0.7, -0.4), flat
 
@@ -250,7 +250,7 @@ def test_adamw_equals_torch(weight_decay, rng):
         gradient = rng.normal(size=40) * 10.0 ** rng.integers(-6, 3, 40)
         theirs.grad = torch.tensor(gradient)
         optimiser.step()
-        kernel.adamw(ours, gradient, moments, step, 1e-2, weight_decay)
+        training.adamw(ours, gradient, moments, step, 1e-2, weight_decay)
     assert_allclose(ours, theirs.detach().numpy(), rtol=1e-12, atol=1e-14)
 
 
