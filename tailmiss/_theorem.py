@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,17 @@ class Theorem:
 def theorem(name: str, source: str, statement: Any, steps: dict[str, Any]) -> Theorem:
     """A theorem; a step that SymPy leaves undecided (None) does not hold."""
     return Theorem(name, source, statement, tuple((s, x is True) for s, x in steps.items()))
+
+
+def report(theorems: Iterable[Callable[[], Theorem]]) -> int:
+    """Print every theorem with its proof; the exit status is 1 if a step does not hold."""
+    failed = 0
+    for state in theorems:
+        one = state()
+        steps = [f"  {'proved' if holds else 'FAILED'}: {step}" for step, holds in one.steps]
+        print(f"{one.name}  ({one.source})", f"  {one.statement}", *steps, "", sep="\n")
+        failed += not one.proved
+    return int(failed > 0)
 
 
 def equal(left: Any, right: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import sympy as sp
 
-from ._theorem import Theorem, theorem
+from ._theorem import Theorem, report, theorem
 from .weights import response_weight, variance_ratio
 
 SOURCE = "[RECO] v1, derived"
@@ -156,11 +156,7 @@ THEOREMS = (
 
 def main() -> int:
     """Print every theorem with its proof; the exit status is 1 if a step does not hold."""
-    theorems = [state() for state in THEOREMS]
-    for one in theorems:
-        steps = [f"  {'proved' if holds else 'FAILED'}: {step}" for step, holds in one.steps]
-        print(f"{one.name}  ({one.source})", f"  {one.statement}", *steps, "", sep="\n")
-    return int(not all(one.proved for one in theorems))
+    return report(THEOREMS)
 
 
 if __name__ == "__main__":

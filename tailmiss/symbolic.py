@@ -14,7 +14,7 @@ from typing import Any
 
 import sympy as sp
 
-from ._theorem import N, Theorem, equal, k, theorem
+from ._theorem import N, Theorem, equal, k, report, theorem
 from .symbolic_redistribution import (
     correct_mass_change,
     logit_update,
@@ -230,15 +230,7 @@ THEOREMS = (
 
 def main() -> int:
     """Print every theorem with its proof; the exit status is 1 if a step does not hold."""
-    failed = 0
-    for state in THEOREMS:
-        theorem = state()
-        print(f"{theorem.name}  ({theorem.source})\n  {theorem.statement}")
-        for step, holds in theorem.steps:
-            print(f"  {'proved' if holds else 'FAILED'}: {step}")
-        print()
-        failed += not theorem.proved
-    return int(failed > 0)
+    return report(THEOREMS)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,16 @@ def test_false_statements_are_not_proved():
     assert not _theorem.theorem("", "", None, {}).proved
 
 
+def test_a_step_that_does_not_hold_is_printed_and_told_by_the_exit_status(capsys):
+    def doubtful():
+        return _theorem.theorem("Name", "source", 1, {"this holds": True, "this does not": None})
+
+    assert _theorem.report([doubtful, symbolic.tail_miss]) == 1
+    assert capsys.readouterr().out.startswith(
+        "Name  (source)\n  1\n  proved: this holds\n  FAILED: this does not\n\nTail-miss"
+    )
+
+
 def test_tail_miss_statement_is_what_is_computed():
     statement = symbolic.tail_miss().statement.rhs
     by_name = {str(s): s for s in statement.free_symbols}
