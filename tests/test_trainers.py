@@ -7,6 +7,7 @@ trainer's own value times the weight of its group.
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -160,7 +161,15 @@ def test_prime_rl_custom_loss(install):
 def test_rllm_estimator(install):
     known, register = registry()
 
-    @register("grpo")
+    class Name(StrEnum):  # what rllm makes of a name in its YAML before it looks it up
+        GRPO = "grpo"
+        OTHER = "other"
+
+        @classmethod
+        def _missing_(cls, value):
+            return cls.OTHER
+
+    @register(Name.GRPO)
     def plain(rewards, algorithm_config, **kwargs):
         groups = [grpo(group).numpy() for group in rewards]
         return groups, groups
@@ -172,7 +181,9 @@ def test_rllm_estimator(install):
     )
     rllm.register(gamma=2.0, threshold=0.5)
     rewards = [np.array([1.0, 0.0, 0.2]), np.array([1.0, 0.8]), np.array([0.0, 0.0])]
-    found, returns = known["focal_grpo"](rewards=rewards, algorithm_config=None, traj_groups=[])
+    estimator = known[Name("focal_grpo")]
+    assert estimator is known["focal_grpo"]  # the name as it stands in an estimator map
+    found, returns = estimator(rewards=rewards, algorithm_config=None, traj_groups=[])
     np.testing.assert_allclose(found[0], grpo(rewards[0]) * (2 / 3) ** 2)
     assert not found[1].any()
     assert returns is found

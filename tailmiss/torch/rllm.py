@@ -37,7 +37,8 @@ def register(gamma: float = 0.5, threshold: float | None = None, base: str = "gr
 
     Notes
     -----
-    Held by tests/test_trainers.py on a stub of rllm's registry.
+    rllm reads every name in its YAML that it does not know as "other", so the estimator is
+    registered under that name too. Held by tests/test_trainers.py on a stub of rllm's registry.
     """
     check_settings(gamma, threshold)
     from rllm.trainer.algorithms.advantage import (
@@ -47,6 +48,7 @@ def register(gamma: float = 0.5, threshold: float | None = None, base: str = "gr
 
     plain = get_rllm_adv_estimator(base)
 
+    @register_rllm_adv_estimator("other")
     @register_rllm_adv_estimator("focal_grpo")
     def focal_grpo(
         rewards: list[np.ndarray], algorithm_config: Any, **kwargs: Any
