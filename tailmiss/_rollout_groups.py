@@ -14,6 +14,7 @@ from ._rollout_table import Table
 from ._rollout_text import Texts, texts_of
 
 Array = NDArray[Any]
+_MOST = 10**12
 
 
 def assemble(
@@ -195,7 +196,8 @@ def _count_notes(table: Table, n: Array, unscored: Array, reward_name: str) -> l
         notes.append(f"{missing} rollouts without a number in {reward_name!r} are unscored")
     if empty := int((n == 0).sum()) + table.empty:
         notes.append(f"{empty} prompts without a scored rollout are left out")
-    if (most := max(filter(None, table.columns.get("resps", ())), default=1)) > 1:
+    repeats = [r for r in table.columns.get("resps", ()) if isinstance(r, int)]
+    if (most := max(repeats, default=1)) > 1:
         notes.append(f"{most} responses to a prompt but one score: {most - 1} are unscored, n = 1")
     return notes
 
@@ -251,13 +253,14 @@ def _as_counts(
     numbers = []
     for name in chosen:
         values = roles.rewards(table, name)
-        bad = ~((values >= 0) & (values == np.floor(values)))
+        bad = ~((values >= 0) & (values == np.floor(values)) & (values <= _MOST))
         if bad.any():
             row = int(np.argmax(bad))
             value = table.columns[name][row]
             if not asked and rank(chosen[1], FLAGS) is not None:
                 return None
-            raise ValueError(f"{table.place(row)}: {name!r} must be a whole number; got {value!r}")
+            what = "a whole number" if not values[row] > _MOST else f"at most {_MOST:,}"
+            raise ValueError(f"{table.place(row)}: {name!r} must be {what}; got {value!r}")
         numbers.append(values)
     total, hits = numbers
     if not asked and rank(chosen[1], FLAGS) is not None and hits.max() <= 1 < total.min():
@@ -265,8 +268,10 @@ def _as_counts(
             f"{chosen[1]!r} is 0 or 1 beside {chosen[0]!r}: successes of many rollouts (--n"
             f" {chosen[0]} --c {chosen[1]}) or the flag of one (--reward {chosen[1]})?"
         )
-    if str(keys[-1]).strip().lower() in ("total", "sum", "all", "overall") and all(
-        values[-1] == values[:-1].sum() for values in numbers
+    if (
+        str(keys[-1]).strip().lower() in ("total", "sum", "all", "overall")
+        and keys.count(keys[-1]) == 1
+        and all(values[-1] == values[:-1].sum() for values in numbers)
     ):
         notes.append(
             f"{table.place(table.size - 1)}: {keys[-1]!r} is the sum of the rows: left out"

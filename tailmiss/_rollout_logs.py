@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ._rollout_names import label
 from ._rollout_text import response_text
 
 INSPECT, OPENAI = "Inspect log", "openai-evals log"
@@ -76,7 +77,7 @@ def openai_rollouts(records: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, d
             continue
         data = event["data"] if isinstance(event["data"], dict) else {}
         if event["type"] == "sampling":
-            sampled[event["sample_id"]] = response_text(data.get("sampled"))
+            sampled[label(event["sample_id"])] = response_text(data.get("sampled"))
         elif event["type"] == "match" and "correct" in data:
             matches += 1
             yield number, _event(event["sample_id"], data, sampled)
@@ -99,5 +100,5 @@ def _event(sample_id: Any, data: dict[str, Any], sampled: dict[Any, Any]) -> dic
         "prompt_id": sample_id,
         **scores,
         "model_answer": response_text(data.get("picked")),
-        "sampled": sampled.get(sample_id) if text is None else text,
+        "sampled": sampled.get(label(sample_id)) if text is None else text,
     }

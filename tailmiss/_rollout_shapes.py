@@ -223,9 +223,12 @@ def _table(value: dict[str, Any]) -> list[Entry] | None:
     """{"columns": [...], "data": [[...]]}, and {column: {row: value}}."""
     columns, data = value.get("columns"), value.get("data")
     if isinstance(columns, list) and isinstance(data, list):
-        if any(not isinstance(row, list) or len(row) != len(columns) for row in data):
+        names = [str(name) for name in columns]
+        if len(set(names)) < len(names):
+            raise ValueError("a name stands twice among 'columns'")
+        if any(not isinstance(row, list) or len(row) != len(names) for row in data):
             raise ValueError("a row of 'data' does not fit its 'columns'")
-        return [(f"data[{i}]", dict(zip(columns, row, strict=True))) for i, row in enumerate(data)]
+        return [(f"data[{i}]", dict(zip(names, row, strict=True))) for i, row in enumerate(data)]
     series = list(value.values())
     if (
         len(series) > 1

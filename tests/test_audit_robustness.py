@@ -147,7 +147,8 @@ def build() -> dict[str, Case]:
     cases["csv, CRLF"] = (CSV.replace(b"\n", b"\r\n"), (N, C))
     for text, message in {
         "q,8,9": "'c' is 9, more than 'n', 8", "q,-1,0": REFUSE, "q,8,-1": REFUSE,
-        "q,8.5,1": REFUSE, "q,x,1": REFUSE, "q,8,": REFUSE, "q,nan,1": REFUSE, "q,inf,1": REFUSE,
+        "q,8.5,1": REFUSE, "q,1e18,1": "'n' must be at most 1,000,000,000,000",
+        "q,x,1": REFUSE, "q,8,": REFUSE, "q,nan,1": REFUSE, "q,inf,1": REFUSE,
     }.items():  # fmt: skip
         cases[f"counts {text}"] = (COUNTS + text.encode() + b"\n", message)
     cases["counts, n = 0"] = (COUNTS + b"q,0,0\n", (72, 36))
@@ -166,6 +167,19 @@ def build() -> dict[str, Case]:
     for kind, data in (("UTF-16", b"\xff\xfe" + b"1\n" * 2**18), ("blanks", b" " * 2**19)):
         cases[f"gzip of {kind}, cut"] = (gzip.compress(data)[:-9], "is cut or damaged")
     responses = [{"prompt": "a", "reward": i, "resps": ["x", None][i]} for i in range(2)]
+    split = {"columns": ["prompt", {"reward": 1}], "data": [["a", 1]]}
+    cases["a column named by an object"] = (json.dumps(split).encode(), REFUSE)
+    split = {"columns": ["prompt", "reward", "reward"], "data": [["a", 1, 0]]}
+    cases["split columns twice"] = (json.dumps(split).encode(), "stands twice among 'columns'")
+    cases["resps beside entries"] = (
+        json.dumps([{"key": i, "flags": [1, 0], "resps": ["x", True][i]} for i in (0, 1)]).encode(),
+        (4, 2),
+    )
+    events = [
+        {"run_id": 1, "event_id": i, "sample_id": [i // 2], "type": "match",
+         "data": {"correct": i % 2 == 0}} for i in range(4)
+    ]  # fmt: skip
+    cases["an event of a sample named by a list"] = (lines(events).encode(), (4, 2))
     cases["responses of some"] = (lines(responses).encode(), (2, 1))
     cases["nothing scored"] = (lines([{"prompt": "a", "reward": None}] * 3).encode(), REFUSE)
     cases["NaN only"] = (b'{"prompt": "a", "reward": NaN}\n' * 3, REFUSE)

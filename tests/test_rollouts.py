@@ -242,6 +242,16 @@ def test_selected_groups_keep_their_rollouts():
     assert np.nansum(second.success) == second.c.sum() == 3
 
 
+def test_a_total_is_left_out_only_where_it_is_one_row(write):
+    for rows, n in {
+        "a,3,1\nb,5,2\ntotal,8,3\n": [3, 5],
+        "a,3,1\nb,5,2\ntotal,9,3\n": [3, 5, 9],
+        "total,3,1\ntotal,3,1\n": [6],
+    }.items():
+        got = read_rollouts(write("c.csv", f"prompt,n,c\n{rows}"), n="n", c="c")
+        assert (got.n.tolist(), got.prompt.size) == (n, len(n))
+
+
 def test_counts_without_a_file():
     got = Rollouts.from_counts([4, 4], [1, 2])
     assert got.to_frame().to_dict("list") == {"prompt": ["0", "1"], "n": [4, 4], "c": [1, 2]}
