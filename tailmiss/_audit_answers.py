@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .diversity import unsampled_mass
+from .diversity import chao1, unsampled_mass
 from .rollouts import Rollouts
 
 
@@ -69,7 +69,7 @@ def summarise_answers(
     owner, times = _tally(group[correct], answer[correct], len(codes))
     once, twice = (np.bincount(owner[times == t], minlength=n.size) for t in (1, 2))
     seen = np.bincount(owner, minlength=n.size)
-    richness = seen + once * (once - 1) / (2 * (twice + 1))
+    richness = chao1(seen, once, twice)
     unsampled = {}
     for size in sizes:
         enough = prompts[n[prompts] > size]

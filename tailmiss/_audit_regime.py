@@ -23,8 +23,20 @@ _COARSE = np.linspace(0, 1, 101)
 class Regime:
     """Where the group size in use lies, for the rare share `rho` of the correct mass.
 
-    The zone holds the group sizes whose tail-miss probability, averaged over prompts, is at least
-    half of its peak. `leaves` is the first one past it, 0 where that is above 65,536.
+    Attributes
+    ----------
+    group_size, rho
+        As asked for.
+    tail_miss, peak : float
+        Tail-miss probability, averaged over prompts, at the group size in use, and at its worst.
+    worst : int
+        The worst group size, on a grid of 400 from 1 to 65,536.
+    first, last : int
+        The zone: group sizes where it is at least half of its peak.
+    leaves : int
+        The first size past the zone, 0 where that is above 65,536.
+    place : str
+        "inactive", "concentration zone" or "covering": before the zone, in it, past it.
     """
 
     group_size: int

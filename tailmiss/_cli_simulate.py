@@ -14,6 +14,12 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+GroupSize = Annotated[int, typer.Option("--group-size", "--N", help="rollouts, N")]
+Rule = Annotated[str, typer.Option(help="advantage rule, one of tailmiss.RULES")]
+RuleOptions = Annotated[list[str] | None, typer.Option(help="an option of the rule, NAME=NUMBER")]
+Gamma = Annotated[float, typer.Option(help="focal exponent; F-GRPO: 0.5 or 1")]
+ResponseWeight = Annotated[bool, typer.Option(help="ReCo's weight per response")]
+
 
 @app.command(
     "categorical",
@@ -29,11 +35,9 @@ def simulate_categorical(
         Path | None, typer.Option(help="file of initial logits, one a line, in place of those")
     ] = None,
     group_size: Annotated[int, typer.Option("--group-size", "--N", help="actions drawn, N")] = 8,
-    rule: Annotated[str, typer.Option(help="advantage rule, one of tailmiss.RULES")] = "centered",
-    rule_option: Annotated[
-        list[str] | None, typer.Option(help="an option of the rule, NAME=NUMBER")
-    ] = None,
-    gamma: Annotated[float, typer.Option(help="focal exponent; F-GRPO: 0.5 or 1")] = 0.0,
+    rule: Rule = "centered",
+    rule_option: RuleOptions = None,
+    gamma: Gamma = 0.0,
     steps: Annotated[int, typer.Option(help="updates")] = 1000,
     learning_rate: Annotated[float, typer.Option(help="of gradient ascent")] = 1e-2,
     optimizer: Annotated[str, typer.Option(help="adam, adamw or sgd")] = "adam",
@@ -60,7 +64,7 @@ def simulate_categorical(
     from .sims import CategoricalConfig, simulate_categorical
 
     seed = options.pop("seed")
-    options["rule_options"] = dict(map(_setting, options.pop("rule_option") or []))
+    options["rule_options"] = _settings(options.pop("rule_option"))
     if logits is not None:
         try:
             options["logits"] = np.loadtxt(logits, ndmin=1)
@@ -70,13 +74,17 @@ def simulate_categorical(
     _csv(simulate_categorical(CategoricalConfig(**options), rng=seed).frame())
 
 
-def _setting(text: str) -> tuple[str, float]:
-    name, _, value = text.partition("=")
-    try:
-        number = float(value)
-    except ValueError:
-        raise ValueError(f"rule-option must be NAME=NUMBER; got {text!r}") from None
-    return name, int(number) if number.is_integer() else number
+def _settings(texts: list[str] | None) -> dict[str, float]:
+    """NAME=NUMBER as an entry; whole numbers as int."""
+    settings: dict[str, float] = {}
+    for text in texts or ():
+        name, _, value = text.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            raise ValueError(f"rule-option must be NAME=NUMBER; got {text!r}") from None
+        settings[name] = int(number) if number.is_integer() else number
+    return settings
 
 
 @app.command(
@@ -96,15 +104,13 @@ def simulate_tokens(
     context: Annotated[
         int | None, typer.Option(help="last tokens a softmax sees; whole prefix by default")
     ] = None,
-    group_size: Annotated[int, typer.Option("--group-size", "--N", help="rollouts, N")] = 8,
+    group_size: GroupSize = 8,
     steps: Annotated[int, typer.Option(help="rollout batches")] = 400,
     inner_steps: Annotated[int, typer.Option(help="gradient steps on each batch")] = 1,
     learning_rate: Annotated[float, typer.Option(help="of gradient ascent")] = 0.5,
-    rule: Annotated[str, typer.Option(help="advantage rule, one of tailmiss.RULES")] = "grpo",
-    rule_option: Annotated[
-        list[str] | None, typer.Option(help="an option of the rule, NAME=NUMBER")
-    ] = None,
-    gamma: Annotated[float, typer.Option(help="focal exponent; F-GRPO: 0.5 or 1")] = 0.0,
+    rule: Rule = "grpo",
+    rule_option: RuleOptions = None,
+    gamma: Gamma = 0.0,
     token_rule: Annotated[
         str,
         typer.Option(
@@ -115,7 +121,7 @@ def simulate_tokens(
     clip_low: Annotated[float, typer.Option(help="lower clip")] = 0.2,
     clip_high: Annotated[float, typer.Option(help="upper clip; DAPO: 0.28")] = 0.2,
     ratio_cap: Annotated[float, typer.Option(help="largest variance ratio")] = 10.0,
-    response_weight: Annotated[bool, typer.Option(help="ReCo's weight per response")] = False,
+    response_weight: ResponseWeight = False,
     weight_length: Annotated[
         float | None,
         typer.Option(help="root of the probability in w; the length by default, 1 for none"),
@@ -134,7 +140,7 @@ def simulate_tokens(
     from .sims.tokens import TokenConfig, simulate_tokens
 
     seed = options.pop("seed")
-    options["rule_options"] = dict(map(_setting, options.pop("rule_option") or []))
+    options["rule_options"] = _settings(options.pop("rule_option"))
     _csv(simulate_tokens(TokenConfig(**options), rng=seed).frame())
 
 
@@ -149,16 +155,14 @@ def simulate_maze(
     ] = False,
     size: Annotated[int | None, typer.Option(help="side of a maze, 2n + 1 for n x n cells")] = None,
     algorithm: Annotated[str | None, typer.Option(help="prim, kruskal or wilson")] = None,
-    group_size: Annotated[int, typer.Option("--group-size", "--N", help="rollouts, N")] = 8,
-    rule: Annotated[str, typer.Option(help="advantage rule, one of tailmiss.RULES")] = "grpo",
-    rule_option: Annotated[
-        list[str] | None, typer.Option(help="an option of the rule, NAME=NUMBER")
-    ] = None,
-    gamma: Annotated[float, typer.Option(help="focal exponent; F-GRPO: 0.5 or 1")] = 0.0,
+    group_size: GroupSize = 8,
+    rule: Rule = "grpo",
+    rule_option: RuleOptions = None,
+    gamma: Gamma = 0.0,
     weighting: Annotated[
         str, typer.Option(help="focal, or the control batch_mean or learning_rate")
     ] = "focal",
-    response_weight: Annotated[bool, typer.Option(help="ReCo's weight per response")] = False,
+    response_weight: ResponseWeight = False,
     success: Annotated[str, typer.Option(help="target path only, or the goal on any")] = "target",
     steps: Annotated[int | None, typer.Option(help="updates")] = None,
     prompts: Annotated[int | None, typer.Option(help="mazes in a batch")] = None,
@@ -186,7 +190,7 @@ def simulate_maze(
     if given.pop("paper"):
         base = maze.PAPER
     if rule != base.rule or rule_option:
-        given["rule_options"] = dict(map(_setting, given.pop("rule_option", ())))
+        given["rule_options"] = _settings(given.pop("rule_option", None))
     seed = given.pop("seed")
     _csv(maze.simulate_maze(replace(base, **given), rng=seed).frame())
 

@@ -50,7 +50,21 @@ class CountPopulation:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """Sharp bounds of one quantity, with a population that attains each."""
+    """Sharp bounds of one quantity, with a population that attains each.
+
+    Attributes
+    ----------
+    quantity : str
+        "pass_at_k", "mixed_share" or "tail_miss".
+    at : int
+        k or N.
+    rho : float
+        Rare share of the correct mass; NaN but for tail miss.
+    low, high : float
+        The bounds, as fractions.
+    lowest, highest : CountPopulation
+        Who attains them.
+    """
 
     quantity: str
     at: int

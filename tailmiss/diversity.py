@@ -101,8 +101,13 @@ def unseen_answers(answers: Iterable[Hashable], correct: ArrayLike) -> UnseenAns
         singletons=once,
         doubletons=twice,
         unseen_mass=once / n,
-        chao1=counts.size + once * (once - 1) / (2 * (twice + 1)),
+        chao1=chao1(counts.size, once, twice),
     )
+
+
+def chao1(distinct: Any, once: Any, twice: Any) -> Any:
+    """Chao's lower estimate of how many answers there are, from those seen, once and twice."""
+    return distinct + once * (once - 1) / (2 * (twice + 1))
 
 
 def unseen_correct_mass(answers: Iterable[Hashable], correct: ArrayLike) -> float:

@@ -209,7 +209,8 @@ class PromptPopulation:
     def average(self, value: Callable[[Array], Array], *, nodes: int = 400) -> Any:
         """Mean of value(p) over the population; value takes rates and puts them on its last axis.
 
-        Gauss-Jacobi quadrature: exact where value is a polynomial of degree below 2 * nodes.
+        Gauss-Jacobi quadrature: exact where value is a polynomial of degree below 2 * nodes, of
+        which 800 are the most.
         """
         p, weight = _nodes(self.alpha, self.beta, min(nodes, _LARGEST_NODES))
         rates = np.concatenate([[0.0, 1.0], p])

@@ -121,38 +121,36 @@ def _band(
         axes.fill_between(list(held), lows, highs, color=colour, alpha=alpha, linewidth=0)
 
 
-def _mixed(audit: Audit, axes: Any) -> None:
-    rows = audit.mixed_share
-    axes.plot(*_series(rows.items(), "naive"), ":", color=GREY, label="from the mean success rate")
+def _values_and_fit(axes: Any, rows: dict[int, Row], label: str) -> None:
+    """What the rollouts say and what the fitted population does, with their ranges."""
     _band(axes, rows, "low", "high", BLUE)
     _band(axes, rows, "least", "most", GREY, 0.1)
     _band(axes, rows, "fitted_low", "fitted_high", RED)
     axes.plot(*_series(rows.items(), "fitted"), "--", color=RED, label="fitted population")
-    axes.plot(*_series(rows.items(), "value"), "o-", color=BLUE, ms=4, label="from the rollouts")
+    axes.plot(*_series(rows.items(), "value"), "o-", color=BLUE, ms=4, label=label)
+    axes.set_xscale("log", base=2)
+    axes.set_ylim(0, 1.02)
+
+
+def _mixed(audit: Audit, axes: Any) -> None:
+    rows = audit.mixed_share
+    axes.plot(*_series(rows.items(), "naive"), ":", color=GREY, label="from the mean success rate")
+    _values_and_fit(axes, rows, "from the rollouts")
     axes.axvline(audit.group_size, color="black", linewidth=0.8)
     if audit.regime:
         axes.axvspan(
             audit.regime.first, min(audit.regime.last, max(rows)), color="#f3efe2", zorder=0
         )
-    axes.set_xscale("log", base=2)
-    axes.set_ylim(0, 1.02)
     axes.set_xlabel("group size N")
     axes.set_ylabel("share of mixed groups")
     axes.legend(loc="best", fontsize=8)
 
 
 def _passes(audit: Audit, axes: Any) -> None:
-    rows = audit.pass_at_k
-    _band(axes, rows, "low", "high", BLUE)
-    _band(axes, rows, "least", "most", GREY, 0.1)
-    _band(axes, rows, "fitted_low", "fitted_high", RED)
-    axes.plot(*_series(rows.items(), "fitted"), "--", color=RED, label="fitted population")
-    axes.plot(*_series(rows.items(), "value"), "o-", color=BLUE, ms=4, label="pass@k")
+    _values_and_fit(axes, audit.pass_at_k, "pass@k")
     axes.plot(
         *_series(audit.pass_hat_k.items(), "value"), "s-", color=GREEN, ms=3.5, label="pass^k"
     )
-    axes.set_xscale("log", base=2)
-    axes.set_ylim(0, 1.02)
     axes.set_xlabel("k")
     axes.set_ylabel("mean over prompts")
     axes.legend(loc="best", fontsize=8)

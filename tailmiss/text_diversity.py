@@ -153,9 +153,29 @@ def _closest_other(lengths: list[int]) -> list[int]:
 
 
 def ngram_similarity(texts: Texts, n: int = 2, *, tokenize: Tokenizer = str.split) -> Any:
-    """Cosine similarity of the n-gram counts of every two texts, (M, M), for :func:`vendi_score`.
+    r"""Cosine similarity of the n-gram counts of every two texts, for :func:`vendi_score`.
 
-    Texts shorter than n tokens equal only texts of the same tokens.
+    .. math:: S_{ij} = \frac{\langle g_i, g_j \rangle}{\lVert g_i \rVert \, \lVert g_j \rVert}
+
+    with g_i the counts of n-grams in text i. Texts shorter than n tokens equal only texts of the
+    same tokens.
+
+    Parameters
+    ----------
+    texts : strings, sequences of tokens, or int array (M, T) padded with negative numbers
+    n : int >= 1
+        Length of an n-gram.
+    tokenize : callable
+        Splits a string; not applied to texts that are tokens already.
+
+    Returns
+    -------
+    float64 array (M, M) in [0, 1], 1 on the diagonal.
+
+    Raises
+    ------
+    ValueError
+        As :func:`distinct_n`.
 
     Examples
     --------

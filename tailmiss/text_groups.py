@@ -82,8 +82,8 @@ def group_diversity(
     Returns
     -------
     dict of str to MeanEstimate
-        One draw a group with at least two texts. Compare files of equal group size: all but
-        length depend on it.
+        One draw a group with at least two texts, where the measure has a value. Compare files of
+        equal group size: all but length depend on it.
 
     Raises
     ------
@@ -104,13 +104,9 @@ def group_diversity(
         if text is not None:
             members.setdefault(group, []).append(text)
     several = [own for own in members.values() if len(own) > 1]
-    return mean_measures([text_measures(own, tokenize=tokenize) for own in several])
-
-
-def mean_measures(groups: Sequence[dict[str, float]]) -> dict[str, MeanEstimate]:
-    """Means over groups of what :func:`text_measures` found; a NaN is no draw."""
+    measured = [text_measures(own, tokenize=tokenize) for own in several]
     found = {}
-    for name in dict.fromkeys([*MEASURES, *(key for group in groups for key in group)]):
-        values = np.array([group.get(name, float("nan")) for group in groups])
+    for name in MEASURES:
+        values = np.array([group[name] for group in measured])
         found[name] = MeanEstimate.of(values[~np.isnan(values)])
     return found
