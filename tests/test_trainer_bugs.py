@@ -362,6 +362,20 @@ def test_groups_that_straddle_processes(ranks, renormalize):
         assert trainer._metrics["train"]["tailmiss/success_rate"] == [0.5]
 
 
+@pytest.mark.parametrize(
+    ("rewards", "logged"), [([1.0] * 8, [0.0]), ([NAN] * 8, []), ([NAN] * 7 + [1.0], [0.0])]
+)
+def test_a_batch_without_signal_does_not_blank_the_log_of_others(rewards, logged):
+    """The trainer logs means over steps: one NaN among them would be all that is seen."""
+    rewards, bus = torch.tensor(rewards), Bus(1)
+    trainer = Weighed(bus.accelerator(0), rewards, 1, tailmiss=TailMissConfig(gamma=1.0))
+    trainer._generate_and_score_completions([None])
+    metrics = trainer._metrics["train"]
+    assert metrics["tailmiss/effective_sample_size"] == logged
+    assert metrics["tailmiss/mean_weight"] == logged
+    assert metrics["tailmiss/success_rate"] == [1.0] * len(logged)
+
+
 # 15. pass@k of fewer than k samples: human-eval #35, #68
 
 

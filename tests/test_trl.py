@@ -297,6 +297,15 @@ def test_cispo_bounds_the_variance_ratio_at_epsilon_high_itself():
     torch.testing.assert_close(trainer.grads[1], expected, rtol=1e-3, atol=1e-5)
 
 
+def test_a_batch_of_masked_completions_moves_and_logs_nothing():
+    config = TailMissConfig(gamma=1.0, response_weight=True, token_ratio="ppo")
+    settings = {"mask_truncated_completions": True, "max_completion_length": 1}
+    trainer = run(WeighedGRPO, tailmiss=config, num_iterations=2, max_steps=2, **settings)
+    assert trainer.losses == [0.0, 0.0]
+    assert trainer.batches[0]["advantages"].isfinite().all()
+    assert "tailmiss/token_coefficient" not in trainer.state.log_history[1]
+
+
 def test_everything_at_once_runs_and_stays_finite():
     config = TailMissConfig(
         gamma=0.5,

@@ -150,7 +150,8 @@ def group_metrics(
         ``success_rate`` over scored rollouts; ``mixed_share`` of the groups with a scored rollout;
         ``tail_miss``, the share of those groups that are mixed and hold no rollout of a rare subset
         of the correct ones; ``mean_weight`` and ``effective_sample_size``
-        :math:`(\sum w)^2 / \sum w^2` over scored rollouts. NaN where nothing is scored.
+        :math:`(\sum w)^2 / \sum w^2` over scored rollouts, 0 if all weights are. NaN where nothing
+        is scored.
 
     Raises
     ------
@@ -185,12 +186,14 @@ def group_metrics(
             w = torch.where(seen, weights.to(success.device, dtype), 0)
         groups, rollouts = (n > 0).sum().to(dtype), n.sum().to(dtype)
         mixed = ((k > 0) & (k < n)).to(dtype)
+        squares = (w * w).sum()
         found = {
             "success_rate": k.sum() / rollouts,
             "mixed_share": mixed.sum() / groups,
             "tail_miss": (mixed * (1 - rho) ** k.to(dtype)).sum() / groups,
             "mean_weight": w.sum() / rollouts,
-            "effective_sample_size": w.sum() ** 2 / (w * w).sum(),
+            "effective_sample_size": w.sum() ** 2
+            / squares.masked_fill((squares == 0) & (rollouts > 0), 1),
         }
         if invalid is not None:
             bad = invalid.any()

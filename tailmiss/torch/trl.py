@@ -334,7 +334,8 @@ class TailMissMixin:
         found = group_metrics(self._success, groups, weights=weights, rho=self.tailmiss.rho)
         mode = "train" if self.model.training else "eval"
         for name, value in zip(found, torch.stack(list(found.values())).tolist(), strict=True):
-            self._metrics[mode][f"tailmiss/{name}"].append(value)
+            if value == value:  # TRL averages over steps: a batch without scores adds nothing
+                self._metrics[mode][f"tailmiss/{name}"].append(value)
 
     def _log_coefficients(self, coefficients: Tensor, mask: Tensor) -> None:
         mask = mask.to(coefficients)
@@ -342,9 +343,10 @@ class TailMissMixin:
             [(coefficients * mask).sum(), ((coefficients == 0) * mask).sum(), mask.sum()]
         )
         total, stopped, tokens = self.accelerator.reduce(local, reduction="sum").tolist()
-        metrics = self._metrics["train" if self.model.training else "eval"]
-        metrics["tailmiss/token_coefficient"].append(total / max(tokens, 1))
-        metrics["tailmiss/stopped_share"].append(stopped / max(tokens, 1))
+        if tokens:
+            metrics = self._metrics["train" if self.model.training else "eval"]
+            metrics["tailmiss/token_coefficient"].append(total / tokens)
+            metrics["tailmiss/stopped_share"].append(stopped / tokens)
 
 
 def _loss_mask(batch: dict[str, Any]) -> Tensor:
