@@ -69,20 +69,21 @@ def is_event(record: Any) -> bool:
 
 def openai_rollouts(records: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
     """One rollout for each event "match", or for each event "metrics" where there is no match."""
-    sampled: dict[Any, Any] = {}
+    sampled: dict[str | None, str | None] = {}
     metrics: list[tuple[int, dict[str, Any]]] = []
     matches = 0
     for number, event in records:
         if not (isinstance(event, dict) and event.keys() >= _EVENT):
             continue
         data = event["data"] if isinstance(event["data"], dict) else {}
+        sample_id = label(event["sample_id"])
         if event["type"] == "sampling":
-            sampled[label(event["sample_id"])] = response_text(data.get("sampled"))
+            sampled[sample_id] = response_text(data.get("sampled"))
         elif event["type"] == "match" and "correct" in data:
             matches += 1
-            yield number, _event(event["sample_id"], data, sampled)
+            yield number, _event(sample_id, data, sampled)
         elif event["type"] == "metrics":
-            metrics.append((number, _event(event["sample_id"], data, sampled)))
+            metrics.append((number, _event(sample_id, data, sampled)))
     if matches:
         return
     yield from metrics
@@ -93,12 +94,14 @@ def openai_rollouts(records: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, d
         )
 
 
-def _event(sample_id: Any, data: dict[str, Any], sampled: dict[Any, Any]) -> dict[str, Any]:
+def _event(
+    sample_id: str | None, data: dict[str, Any], sampled: dict[str | None, str | None]
+) -> dict[str, Any]:
     text = response_text(data.get("sampled"))
     scores = {k: v for k, v in data.items() if isinstance(v, (bool, int, float))}
     return {
         "prompt_id": sample_id,
         **scores,
         "model_answer": response_text(data.get("picked")),
-        "sampled": sampled.get(label(sample_id)) if text is None else text,
+        "sampled": sampled.get(sample_id) if text is None else text,
     }
