@@ -112,10 +112,10 @@ def audit(
     *,
     group_size: int | None = None,
     rho: float | Sequence[float] = (0.05, 0.01, 0.1),
-    k: Sequence[int] | None = None,
-    N: Sequence[int] | None = None,
-    rules: Sequence[str] = ("grpo", "rloo", "maxrl"),
-    gamma: Sequence[float] = (0.0, 0.5, 1.0),
+    k: int | Sequence[int] | None = None,
+    N: int | Sequence[int] | None = None,
+    rules: str | Sequence[str] = ("grpo", "rloo", "maxrl"),
+    gamma: float | Sequence[float] = (0.0, 0.5, 1.0),
     confidence: float = 0.95,
     rng: RNG = 0,
 ) -> Audit:
@@ -132,10 +132,10 @@ def audit(
         Group size in use; by default the most common number of rollouts in a group.
     rho : float or sequence in (0, 1)
         Shares of the correct mass taken as rare; the first decides the regime.
-    k, N : sequence of int, optional
+    k, N : int or sequence of int, optional
         Where to evaluate; powers of two up to 4,096 by default, of which the powers of four past
         the rollouts get an interval of the fit. The group size in use is always among N.
-    rules, gamma : sequences
+    rules, gamma : str, float >= 0, or sequences of them
         Advantage rules and focal exponents to compare.
     confidence : float in (0, 1)
         Of all intervals: over prompts by bootstrap, of the fit by profile likelihood.
@@ -149,8 +149,8 @@ def audit(
     Raises
     ------
     ValueError
-        A group size below 2, a share outside (0, 1), counts out of range; no share, rule or focal
-        exponent; nothing scored.
+        Neither rollouts nor counts; a group size below 2, a share outside (0, 1), counts out of
+        range; no share, rule or focal exponent; nothing scored.
 
     Notes
     -----
@@ -167,22 +167,27 @@ def audit(
     (0.4857, 0.6797)
     """
     if not isinstance(rollouts, Rollouts):
-        rollouts = Rollouts.from_counts(*rollouts)
+        try:
+            n, c = rollouts
+        except (TypeError, ValueError):
+            what = "what read_rollouts returns, or counts (n, c)"
+            raise ValueError(f"rollouts must be {what}; got {rollouts!r:.60}") from None
+        rollouts = Rollouts.from_counts(n, c)
     if group_size is not None:
         group_size = check.whole_number("group_size", group_size, 2)
-    for name, chosen in (("rho", np.atleast_1d(rho)), ("rules", rules), ("gamma", gamma)):
-        if not len(chosen):
-            raise ValueError(f"{name} must hold at least one value")
-    options = {
+    options: dict[str, Any] = {
         "group_size": group_size,
-        "rho": tuple(np.atleast_1d(check.mass("rho", rho, inclusive=False)).tolist()),
-        "k": None if k is None else [check.whole_number("k", v) for v in k],
-        "N": None if N is None else [check.whole_number("N", v) for v in N],
-        "rules": rules,
-        "gamma": tuple(gamma),
+        "rho": np.atleast_1d(check.mass("rho", rho, inclusive=False)).tolist(),
+        "k": None if k is None else [check.whole_number("k", v) for v in np.atleast_1d(k)],
+        "N": None if N is None else [check.whole_number("N", v) for v in np.atleast_1d(N)],
+        "rules": np.atleast_1d(rules).tolist(),
+        "gamma": np.atleast_1d(check.finite("gamma", gamma, 0)).tolist(),
         "confidence": float(check.mass("confidence", confidence, inclusive=False)),
         "rng": rng,
     }
+    for name in ("rho", "rules", "gamma"):
+        if not options[name]:
+            raise ValueError(f"{name} must hold at least one value")
     whole = _audit(rollouts, options, intervals=True)
     if rollouts.step is None:
         return whole

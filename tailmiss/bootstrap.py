@@ -57,7 +57,7 @@ def mean_over_problems(
         Values of one cluster (a prompt seen at several training steps) are drawn together.
     confidence : float in (0, 1)
         Of the interval.
-    resamples : int
+    resamples : int >= 1
         Bootstrap samples.
     rng : int, SeedSequence or Generator
         Source of them.
@@ -69,7 +69,7 @@ def mean_over_problems(
     Raises
     ------
     ValueError
-        confidence outside (0, 1).
+        confidence outside (0, 1); resamples below 1 or not whole.
 
     Notes
     -----
@@ -108,6 +108,7 @@ def means_over_problems(
     """
     table = np.asarray(values, float)
     check.mass("confidence", confidence, inclusive=False)
+    resamples = check.whole_number("resamples", resamples)
     number = np.ones(table.shape[1]) if counts is None else np.asarray(counts, float)
     patterns, place = np.unique(~np.isnan(table), axis=0, return_inverse=True)
     found: dict[int, MeanOverProblems] = {}

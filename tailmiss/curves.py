@@ -156,8 +156,8 @@ def audit_curve(
     *,
     half_width: float,
     problems: int | None = None,
-    at: Sequence[int] | None = None,
-    rho: Sequence[float] = (0.05,),
+    at: int | Sequence[int] | None = None,
+    rho: float | Sequence[float] = (0.05,),
 ) -> CurveAudit:
     r"""Whether a printed pass@k curve is possible, and what it certifies.
 
@@ -177,9 +177,9 @@ def audit_curve(
     problems : int >= 1, optional
         Number of problems; then whole numbers of them are asked for too (by descent, then by a
         mixed-integer program that is given half a minute).
-    at : sequence of int, optional
+    at : int or sequence of int, optional
         k and N at which to bound; powers of two up to `samples` by default, () for none.
-    rho : sequence in [0, 1]
+    rho : float or sequence in [0, 1]
         Rare shares of the correct mass for the tail-miss bounds.
 
     Returns
@@ -226,7 +226,9 @@ def audit_curve(
         at = [2**i for i in range(samples.bit_length()) if 2**i <= samples]
     bounds = [
         _bound(curves, value, reach, samples, quantity, int(x), share, vector)
-        for quantity, x, share, vector in _quantities(samples, c, at, rho)
+        for quantity, x, share, vector in _quantities(
+            samples, c, np.atleast_1d(at).tolist(), np.atleast_1d(rho).tolist()
+        )
     ]
     return CurveAudit(
         k, value, samples, problems, half_width, misfit, bool(feasible), whole,

@@ -85,7 +85,7 @@ def posterior_pass_at_k(
     Raises
     ------
     ValueError
-        As :func:`tailmiss.pass_at_k`; an unknown measure; a prior that is not positive.
+        As :func:`tailmiss.pass_at_k`; an unknown measure; a prior that is not two positive numbers.
 
     Notes
     -----
@@ -101,7 +101,10 @@ def posterior_pass_at_k(
     """
     k = check.whole_number("k", k)
     n, c, _ = np.broadcast_arrays(*checked_counts(n, c, k))
-    alpha, beta = (float(v) for v in check.within("prior", prior, 0, np.inf, inclusive=False))
+    weights = check.within("prior", prior, 0, np.inf, inclusive=False)
+    if weights.shape != (2,):
+        raise ValueError(f"prior must be two numbers; got {prior!r}")
+    alpha, beta = weights.tolist()
     check.one_of("measure", measure, _NAMES)
     credit = credit_of(measure, k, _share(tau) if measure == "g_pass_at_k" else None)
     squared = squared_credit(credit)
@@ -140,7 +143,7 @@ def mean_pass_at_k(
         Share that must be correct, for "g_pass_at_k".
     confidence : float in (0, 1)
         Of the interval.
-    resamples : int
+    resamples : int >= 1
         Bootstrap samples of problems.
     rng : int, SeedSequence or Generator
         Source of the bootstrap samples; fixed by default, so equal inputs give equal intervals.
@@ -152,7 +155,8 @@ def mean_pass_at_k(
     Raises
     ------
     ValueError
-        As :func:`tailmiss.pass_at_k`; an unknown measure.
+        As :func:`tailmiss.pass_at_k`; an unknown measure; confidence outside (0, 1); resamples
+        below 1.
 
     Notes
     -----

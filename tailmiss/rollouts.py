@@ -141,6 +141,11 @@ class Rollouts:
     def from_counts(cls, n: ArrayLike, c: ArrayLike) -> Rollouts:
         """Rollouts known by their counts alone: c successes among n of each prompt.
 
+        Raises
+        ------
+        ValueError
+            A count that is not whole or negative; c > n; shapes that do not broadcast.
+
         Examples
         --------
         >>> Rollouts.from_counts([8, 8], [0, 4]).c
@@ -148,7 +153,7 @@ class Rollouts:
         """
         total, hits = np.atleast_1d(check.whole("n", n, 0)), np.atleast_1d(check.whole("c", c, 0))
         check.at_most("c", hits, "n", total)
-        total, hits = np.broadcast_arrays(total, hits)
+        total, hits = (a.ravel() for a in np.broadcast_arrays(total, hits))
         names = np.array([str(i) for i in range(total.size)], dtype=object)
         columns: dict[str, str | None] = dict.fromkeys(("prompt", "reward", "answer", "step"))
         return cls(

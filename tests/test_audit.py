@@ -313,3 +313,18 @@ def test_bad_options_are_named(options, message):
         audit(([4], [5]))
     with pytest.raises(ValueError, match="no rollout is scored"):
         audit(([0], [0]))
+    for rollouts in ("rollouts.jsonl", ([4], [1], [0]), None):
+        with pytest.raises(ValueError, match="rollouts must be what read_rollouts returns"):
+            audit(rollouts)
+    for name in ("rho", "rules", "gamma"):
+        with pytest.raises(ValueError, match=f"{name} must hold at least one value"):
+            audit(([4], [1]), **{name: ()})
+
+
+def test_one_value_may_stand_for_a_sequence():
+    counts = ([8] * 4, [0, 1, 4, 8])
+    one = audit(counts, k=2, N=4, rho=0.1, rules="grpo", gamma=0.5)
+    many = audit(counts, k=[2], N=[4], rho=[0.1], rules=["grpo"], gamma=[0.5])
+    assert one.to_dict() == many.to_dict()
+    square = audit(([[8, 8], [8, 8]], [[0, 1], [4, 8]]), k=2, N=4, rho=0.1, rules="grpo", gamma=0.5)
+    assert square.to_dict() == one.to_dict()

@@ -233,6 +233,12 @@ def test_bad_options_are_named():
         mean_pass_at_k([4], [1], 2, measure="passes")
     with pytest.raises(ValueError, match="prior must be in"):
         posterior_pass_at_k(4, 1, 2, prior=(0.0, 1.0))
+    for prior in (1.0, (1.0,), (1.0, 1.0, 1.0)):
+        with pytest.raises(ValueError, match="prior must be two numbers"):
+            posterior_pass_at_k(4, 1, 2, prior=prior)
+    for resamples in (0, -1, 1.5):
+        with pytest.raises(ValueError, match="resamples must be whole, >= 1"):
+            mean_pass_at_k([4, 4], [1, 2], 2, resamples=resamples)
     with pytest.raises(ValueError, match="confidence must be in"):
         mean_pass_at_k([4, 4], [1, 2], 2, confidence=1.0)
 
