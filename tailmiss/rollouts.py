@@ -209,7 +209,8 @@ def read_rollouts(
     ------
     ValueError
         A file that is cut, damaged or not understood, with its name and line; a file that does not
-        say what the reward or the prompt is; rewards that are not binary without a threshold.
+        say what the reward or the prompt is; rewards that are not binary without a threshold; a
+        file given twice.
     OSError
         A file that cannot be opened.
 
@@ -235,6 +236,9 @@ def read_rollouts(
     names = [os.fspath(p) for p in paths]
     if not names:
         raise ValueError("path must name at least one file")
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name}: given twice, so its rollouts would count twice")
     called = ["standard input" if name == "-" else name for name in names]
     source = called[0] if len(called) == 1 else f"{called[0]} and {len(called) - 1} more"
     threshold = None if threshold is None else float(check.real("threshold", threshold))

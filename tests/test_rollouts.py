@@ -122,8 +122,8 @@ def test_notes_on_what_was_counted(write):
     assert "'c' differs from the rollouts in 2 prompts; the rollouts count" in got.warnings
     tests = read_rollouts(write("b.json", '{"q": [[true, true], [true, false]]}'))
     assert (tests.c.tolist(), len(tests.warnings)) == ([1], 1)
-    path = write("c.csv", "prompt,reward\na,1\n")
-    assert any("2 files read as one" in note for note in read_rollouts([path, path]).warnings)
+    paths = [write(name, "prompt,reward\na,1\n") for name in ("c.csv", "d.csv")]
+    assert any("2 files read as one" in note for note in read_rollouts(paths).warnings)
 
 
 def test_equal_texts_under_several_ids_are_told(write):
@@ -232,6 +232,12 @@ def test_several_files_must_fit_together(write):
     assert read_rollouts([flat, write("d.csv", "prompt,reward\na,0\n")]).n.tolist() == [2]
     with pytest.raises(ValueError, match="at least one file"):
         read_rollouts([])
+
+
+def test_a_file_given_twice_does_not_count_twice(write):
+    path = write("r.csv", "prompt,reward\na,1\na,0\n")
+    with pytest.raises(ValueError, match=r"r.csv: given twice"):
+        read_rollouts([path, path])
 
 
 def test_selected_groups_keep_their_rollouts():
