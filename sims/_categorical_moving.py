@@ -59,7 +59,8 @@ def run_moving(  # type: ignore[no-untyped-def]
     for i in range(n):
         start[i] = weights[i] / total
     initial, energy = start[:n_correct].sum(), sum_energy(weights, logits, shift, n)
-    others = np.array([initial, n_correct, start[by_weight[0]], 1.0])
+    possible = (start[:n_correct] > 0.0).sum()  # the others stay at probability 0
+    others = np.array([initial, possible, start[by_weight[0]], 1.0])
     record(
         trace[0], 0, window, touched[:0], weights, start, total, energy,
         initial, n_correct, others,

@@ -114,6 +114,7 @@ def test_an_action_of_probability_zero_is_never_drawn():
         )
         assert (run.logits[1::2] == -2000.0).all()
         assert (run.policy[1::2] == 0.0).all()
+        assert run.improved_share.max() == 0.5  # nor counted as improved
 
 
 def test_draws_of_a_large_group_are_multinomial(rng):
