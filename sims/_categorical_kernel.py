@@ -146,7 +146,8 @@ def run_dense(  # type: ignore[no-untyped-def]
         np.empty(min(N, n) + 1, np.uint32),
         np.arange(n_correct),
     )
-    sums, window, none = np.empty(size // BLOCK), np.zeros(5), np.zeros(4)
+    sums, window = np.empty(size // BLOCK), np.zeros(5)
+    none = np.array([0.0, 0.0, 0.0, 1.0])
     shift = reweigh(logits, weights, n)
     sum_blocks(weights, sums, BLOCK)
     total = sums.sum()

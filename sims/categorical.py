@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tailmiss import _rng
 from tailmiss import _validate as check
-from tailmiss.advantages import RULES, advantage_table
+from tailmiss.advantages import LARGEST_GROUP, RULES, advantage_table
 from tailmiss.weights import focal_weight
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SURROGATES = ("ratio", "probability")
 OPTIMIZERS = ("adam", "adamw", "sgd")
 FAR = 200.0  # what logits may move, at about the learning rate a step, and stay in range of exp
+LARGEST_POLICY = 2**31  # the kernels number actions in 32 bits
 MANY = 200  # actions per draw from which the loop over moving actions is the faster
 
 
@@ -108,7 +109,7 @@ class CategoricalConfig:
 
     def initial_logits(self) -> NDArray[np.float64]:
         """The logits at step 0, checked, of shape (n_actions,)."""
-        n = check.whole_number("n_actions", self.n_actions, 2)
+        n = check.whole_number("n_actions", self.n_actions, 2, high=LARGEST_POLICY)
         n_correct = check.whole_number("n_correct", self.n_correct)
         if n_correct >= n:
             raise ValueError(f"n_correct must be < n_actions ({n}); got {n_correct}")
@@ -215,9 +216,10 @@ def simulate_categorical(config: CategoricalConfig, *, rng: _rng.RNG) -> Categor
     from ._inverse_cdf import padded
 
     logits = config.initial_logits()
-    N = check.whole_number("group_size", config.group_size)
+    n, n_correct = len(logits), int(config.n_correct)
+    N = check.whole_number("group_size", config.group_size, high=LARGEST_GROUP)
     check.one_of("rule", config.rule, RULES)
-    correct, wrong = advantage_table(config.rule, N, gamma=config.gamma, **config.rule_options)
+    correct, wrong = advantage_table(config.rule, N, gamma=config.gamma, **_rule_options(config))
     focal = focal_weight(np.arange(N + 1) / N, config.gamma)
     steps = check.whole_number("steps", config.steps)
     every = check.whole_number("record_every", config.record_every)
@@ -227,11 +229,11 @@ def simulate_categorical(config: CategoricalConfig, *, rng: _rng.RNG) -> Categor
     lr, beta1, beta2, eps, decay, entropy_bonus, kl = _rates(config)
     cap = 0.0
     if config.response_weight_cap is not None:
-        cap = float(check.within("response_weight_cap", config.response_weight_cap, 0.0, np.inf))
+        within = check.within("response_weight_cap", config.response_weight_cap, 0.0, np.inf)
+        cap = float(check.one("response_weight_cap", within))
         if cap == 0.0:
             raise ValueError("response_weight_cap must be > 0, or None for no response weight")
 
-    n, n_correct = config.n_actions, config.n_correct
     whole = np.zeros(padded(n))
     whole[:n] = logits
     trace = np.empty((1 + -(-steps // every), len(kernel.COLUMNS)))
@@ -257,6 +259,13 @@ def simulate_categorical(config: CategoricalConfig, *, rng: _rng.RNG) -> Categor
         )  # fmt: skip
     columns = dict(zip(kernel.COLUMNS, trace.T.copy(), strict=True))
     return CategoricalRun(columns.pop("step").astype(np.int64), **columns, logits=whole[:n])
+
+
+def _rule_options(config: CategoricalConfig) -> Mapping[str, Any]:
+    options = config.rule_options
+    if not isinstance(options, Mapping) or {"rule", "N", "gamma"}.intersection(options):
+        raise ValueError(f"rule_options must map names of the rule's own options; got {options!r}")
+    return {str(name): value for name, value in options.items()}
 
 
 def _rates(config: CategoricalConfig) -> tuple[float, ...]:

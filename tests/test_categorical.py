@@ -146,7 +146,11 @@ def test_initial_policy_is_the_papers():
     start = naive.softmax(CategoricalConfig().initial_logits())
     assert start[0] == pytest.approx(4.653e-4, rel=1e-4)
     assert start[1] == pytest.approx(6.297e-5, rel=1e-4)
-    assert (run.retained_mass[0], run.improved_share[0], run.worst_drop[0]) == (1.0, 0.0, 0.0)
+    for optimizer in ("adam", "sgd"):  # either loop
+        run = simulate_categorical(CategoricalConfig(steps=1, optimizer=optimizer), rng=0)
+        unmoved = (run.retained_mass[0], run.improved_share[0], run.worst_drop[0])
+        assert unmoved == (1.0, 0.0, 0.0)
+        assert not np.signbit(unmoved).any()
 
 
 @pytest.mark.parametrize(
@@ -216,12 +220,22 @@ def test_first_steps_count_what_the_closed_forms_say(rng, surrogate, distinct, g
         ("beta2", -0.1), ("correct_logit", [3.0]), ("eps", 0.0), ("weight_decay", -1),
         ("surrogate", "ppo"), ("distinct", "yes"),
         ("response_weight_cap", 0.0), ("response_weight_cap", -1.0), ("entropy_bonus", -1),
-        ("kl", np.nan), ("record_every", 0),
+        ("kl", np.nan), ("record_every", 0), ("n_actions", 2**40), ("group_size", 2**40),
+        ("response_weight_cap", [1.0, 2.0]), ("rule_options", None), ("rule_options", {"gamma": 1}),
     ],
 )  # fmt: skip
 def test_a_bad_field_is_named(field, value):
     with pytest.raises(ValueError, match=field):
         simulate_categorical(dataclasses.replace(SMALL, **{field: value}), rng=0)
+
+
+@pytest.mark.parametrize("kind", [float, np.float64, np.int16, np.uint8])
+def test_whole_numbers_of_any_kind_are_counts(kind):
+    config = dataclasses.replace(SMALL, n_actions=200)
+    fields = ("n_actions", "n_correct", "group_size", "steps", "record_every")
+    other = {name: kind(getattr(config, name)) for name in fields}
+    run = simulate_categorical(dataclasses.replace(config, **other), rng=0)
+    assert run.frame().equals(simulate_categorical(config, rng=0).frame())
 
 
 def test_options_of_the_rule_are_checked():
