@@ -60,6 +60,8 @@ def build(module: ModuleType, *, full: bool, seed: int, out: Path) -> list[Path]
     scale = "full" if full else "quick"
     params = {k: v for k, v in module.PARAMS[scale].items() if k != "store"}
     caption = " ".join(module.CAPTION.split())
+    if not full and module.PARAMS["full"] != module.PARAMS["quick"]:
+        caption += " This is the quick version, smaller than described: see its parameters."
     details = provenance.record(figure=name, scale=scale, seed=seed, caption=caption, **params)
     provenance.write_json(made[1], details)
     with mpl.rc_context(fname=STYLE):

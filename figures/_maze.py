@@ -49,8 +49,7 @@ LOOKS: dict[float, dict[str, Any]] = {
     0.5: {"color": RED, "marker": "s", "ls": (0, (5, 1.5))},
     1.0: {"color": GREEN, "marker": "^", "ls": (0, (1, 1.2))},
 }
-
-
+APART = {0.0: 0.94, 0.5: 1.0, 1.0: 1.06}  # factors of N that keep intervals apart
 PAPER_LOOK: dict[str, Any] = dict(PAPER, ms=4.5)
 BASE: dict[str, Any] = {"color": "0.35", "ls": (0, (4, 2)), "lw": 1.0}
 CONTROL_LOOKS: dict[str, dict[str, Any]] = {

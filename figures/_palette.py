@@ -8,6 +8,7 @@ BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK = (
 COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK)
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+HOLLOW = tuple(m for m in MARKERS if m != "D")  # an open diamond is the paper's value
 PAPER: dict[str, Any] = {
     "marker": "D",
     "markerfacecolor": "none",

@@ -20,6 +20,7 @@ BENCHMARKS = (
 )  # fmt: skip
 MODELS = ("Qwen2.5-7B", "Qwen3-4B-Base", "Llama-3.2-3B-Instruct")
 METHODS = ("GRPO", "DAPO", "CISPO")
+SPLITS = {"math": "math", "ood": "OOD"}
 _GAINS = LinearSegmentedColormap.from_list(
     "gains", ["#D55E00", "#fbe6d9", "white", "#dcecf6", "#0072B2"]
 )
@@ -44,7 +45,7 @@ def heat(axes: Axes, table: pd.DataFrame, *, gains: bool = False) -> None:
     for (row, column), value in np.ndenumerate(values):
         bold = "bold" if str(table.columns[column]).startswith("Avg") else "normal"
         text = f"{value:+.1f}" if gains else f"{value:.1f}"
-        axes.text(column, row, text, ha="center", va="center", fontsize=6.5, weight=bold)
+        axes.text(column, row, text, ha="center", va="center_baseline", fontsize=6.5, weight=bold)
     axes.set_xticks(range(len(table.columns)), table.columns, fontsize=7)
     axes.set_yticks(range(len(table.index)), table.index, fontsize=7)
     axes.tick_params(length=0, labeltop=True, labelbottom=False)

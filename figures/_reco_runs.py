@@ -171,7 +171,8 @@ def difference_panels(
                 ms=3.5, elinewidth=0.8, label=label,
             )  # fmt: skip
         axes.axvline(0, color=BLACK, lw=0.7)
-        axes.tick_params(axis="x", labelsize=6)
+        axes.tick_params(axis="x", labelsize=6.5)
+        axes.locator_params(axis="x", nbins=4, steps=[1, 2, 5, 10])
         axes.set_xlabel(f"{title}\nminus GRPO's")
     grid[0].set_yticks(list(place.values()), list(place))
     fig.legend(*grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(kinds))

@@ -13,9 +13,10 @@ from ._figure import PAGE
 from ._palette import COLOURS, DASHES, MARKERS
 
 CAPTION = """BroRL's categorical simulation (arXiv 2510.01180, Fig. 3): the literal surrogate under
-AdamW with torch's defaults and learning rate 0.001. Success rate, share of correct actions above
-their initial probability, and the largest drop of one. Grey: the range of the paper's axis, 0.60 to
-0.64; the paper does not state its decay and epsilon. Means over seeds with 95 % t intervals."""
+AdamW with torch's defaults and learning rate 0.001. Success rate Q_pos, share of correct actions
+above their initial probability, and the largest drop of one. Grey (full scale): the range of the
+paper's axis, 0.60 to 0.64; the paper does not state its decay and epsilon. Means over seeds with 95
+% t intervals."""
 SIZE = (PAGE, 2.5)
 PARAMS: dict[str, dict[str, Any]] = {
     "quick": {"divisor": 32, "N": [4, 16, 1600], "steps": 1000, "every": 50, "seeds": 4,
@@ -24,7 +25,7 @@ PARAMS: dict[str, dict[str, Any]] = {
              "store": None},
 }  # fmt: skip
 VALUES = {
-    "q_pos": "$Q_{pos}$",
+    "q_pos": "success rate $Q_{pos}$",
     "improved_share": "share of correct\nactions improved",
     "worst_drop": "largest drop of\na correct action",
 }

@@ -62,8 +62,10 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
 
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
     panels = fig.subplots(2, 2, sharex=True, height_ratios=[2.4, 1])
-    for column, (_, rows) in enumerate(frame.groupby("curve", sort=False)):
+    for column, (curve, rows) in enumerate(frame.groupby("curve", sort=False)):
         top, bottom = panels[:, column]
+        model, method, _, benchmark = str(curve).split()
+        top.set_title(f"{model}, {method}, {benchmark}")
         for quantity, colour, hatch in (("pass_at_k", BLUE, None), ("mixed_share", RED, "////")):
             band = rows[(rows["series"] == "bound") & (rows["quantity"] == quantity)]
             label = {"pass_at_k": "pass@k", "mixed_share": "mixed share at N"}[quantity]

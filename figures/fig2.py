@@ -7,21 +7,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from tailmiss import tail_miss_prob
 
 from ._categorical import bars, over_seeds, scaled, sweep
 from ._figure import PAGE
-from ._palette import BLACK, BLUE, COLOURS, MARKERS, PAPER, RED
+from ._palette import BLACK, BLUE, COLOURS, HOLLOW, PAPER, RED
 
 CAPTION = """Categorical policy trained by group-relative updates (ratio surrogate, Adam, learning
 rate 0.01; the paper names neither surrogate nor optimizer). (a) Success rate Q_pos and (b) retained
 correct mass M_ret against the update, for four group sizes N. (c) Both at the last update against
 N; shaded: M_ret below one half at gamma = 0; dotted: tail-miss probability of a non-anchor correct
 action under the initial policy (Lemma 3.1). Filled, solid: gamma = 0; hollow, dashed: gamma = 1.
-Means over seeds, 95 % t intervals cut at 1; open diamond: the paper's M_ret of about 1 at
-N = 131,072."""
+Means over seeds, 95 % t intervals cut at 1; open diamond (full scale): the paper's M_ret of about 1
+at N = 131,072."""
 SIZE = (PAGE, 2.75)
 PARAMS: dict[str, dict[str, Any]] = {
     "quick": {
@@ -75,13 +76,14 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
     b.set_ylim(-0.02, 1.05)
     right = _end_points(c, frame[frame.step == frame.step.max()])
     handles = [h for axes in (a, c, right) for h in axes.get_legend_handles_labels()[0]]
+    handles.sort(key=lambda handle: not isinstance(handle, ErrorbarContainer))
     fig.legend(handles=handles, loc="outside lower center", ncols=5, fontsize=7)
     for axes, letter in ((a, "(a)"), (b, "(b)"), (c, "(c)")):
         axes.text(0.0, 1.03, letter, transform=axes.transAxes, va="bottom")
 
 
 def _curves(axes: Axes, curves: pd.DataFrame, name: str) -> None:
-    look = dict(zip(sorted(curves.N.unique()), zip(COLOURS, MARKERS, strict=False), strict=False))
+    look = dict(zip(sorted(curves.N.unique()), zip(COLOURS, HOLLOW, strict=False), strict=False))
     for (gamma, N), curve in curves.groupby(["gamma", "N"]):
         colour, marker = look[N]
         marks = curve[curve.step % 200 == 0]
@@ -117,7 +119,7 @@ def _end_points(c: Axes, ends: pd.DataFrame) -> Axes:
             )  # fmt: skip
     right.plot(plain.N, plain.tail_miss, ":", color=BLACK, label="tail miss")
     if (ends.divisor == 1).all():
-        right.plot(131072, 1.0, color=BLACK, **PAPER)
+        right.plot(131072, 1.0, color=BLACK, ms=7, zorder=5, label="paper", **PAPER)
     c.set_xscale("log")
     c.set(xlabel="group size N", ylabel="$Q_{pos}$", ylim=(0.5, 1.12), xlim=(1.5, 3e5))
     c.set_yticks([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])

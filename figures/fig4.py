@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from tailmiss import focal_weight
 
 from ._figure import COLUMN
-from ._palette import COLOURS
+from ._palette import COLOURS, MARKERS
 
 CAPTION = """Magnitude of the normalised advantage times the focal weight, (1 - mu)^gamma |A|,
 against the group's success rate mu. Solid: correct rollouts, sqrt((1 - mu)/mu); dashed: wrong
@@ -33,13 +33,16 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
 
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
     axes = fig.subplots()
-    for (gamma, group), colour in zip(frame.groupby("gamma"), COLOURS, strict=False):
+    for (gamma, group), colour, marker in zip(
+        frame.groupby("gamma"), COLOURS, MARKERS, strict=False
+    ):
         for kind, dash in (("correct", "-"), ("wrong", (0, (4, 1.5)))):
             curve = group[group.kind == kind]
             label = rf"$\gamma$ = {gamma:g}" if kind == "correct" else None
-            axes.plot(curve.success_rate, curve.magnitude, color=colour, ls=dash, label=label)
-            end = curve[curve.magnitude < 1.3].iloc[[0 if kind == "correct" else -1]]
-            axes.plot(end.success_rate, end.magnitude, "osD"[int(2 * gamma)], color=colour)
+            axes.plot(
+                curve.success_rate, curve.magnitude, color=colour, ls=dash, label=label,
+                marker=marker, markevery=(len(curve) // 10, len(curve) // 5),
+            )  # fmt: skip
     axes.plot([], [], color="0.3", label="correct")
     axes.plot([], [], color="0.3", ls=(0, (4, 1.5)), label="wrong")
     axes.set(xlabel=r"success rate of the group $\hat\mu$", ylabel=r"$g\,|A|$")

@@ -75,7 +75,7 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
         dots.N, dots.tail_miss, reach, color=RED, marker="s", ls="none", markersize=3,
         label="simulator, counted",
     )  # fmt: skip
-    axes.plot(2**17, 1e-3, color="black", label="paper: at most", **PAPER)
+    axes.plot(2**17, 1e-3, color="black", ms=7, label="paper: at most", **PAPER)
     axes.set_xscale("log", base=2)
     axes.set_xticks(2.0 ** np.arange(0, 18, 4))
     axes.set(xlabel="group size N", ylabel="tail-miss probability", ylim=(-0.03, 1.05))

@@ -56,14 +56,14 @@ def _panel(axes: Axes, frame: pd.DataFrame, k: int, ticks: list[int]) -> None:
     name = f"nl_pass@{k}"
     axes.axhline(frame[frame.step == 0][name].mean(), **_maze.BASE)
     after = frame[frame.step > 0]
-    for gamma in _maze.GAMMAS:
-        curve = after[after.gamma == gamma]
+    for gamma, shift in _maze.APART.items():
+        curve, look = after[after.gamma == gamma], _maze.LOOKS[gamma]
         axes.errorbar(
-            curve.N, curve[name], bars(curve, name), ms=3.5, elinewidth=0.8, **_maze.LOOKS[gamma]
+            curve.N * shift, curve[name], bars(curve, name), ms=3.5, elinewidth=0.8, **look
         )
         if k in (1, 128):
-            colour = _maze.LOOKS[gamma]["color"]
-            axes.plot(curve.N, curve[f"paper_{name}"], color=colour, **_maze.PAPER_LOOK)
+            paper = curve[f"paper_{name}"]
+            axes.plot(curve.N * shift, paper, color=look["color"], **_maze.PAPER_LOOK)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -74,7 +74,7 @@ def _rows(squares: Any, **labels: Any) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
-    shade = ScalarMappable(Normalize(-5, 0), "YlGnBu")
+    shade = ScalarMappable(Normalize(-7, 0), "YlGnBu")
     panels = fig.subplots(2, len(ARMS))
     for row, kind in zip(panels, ("shortest", "detour"), strict=True):
         maze = frame[frame.mazes == kind]

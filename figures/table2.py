@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ._figure import PAGE
 from ._palette import BLUE, RED
-from ._published import PRINTED, published
+from ._published import PRINTED, SPLITS, published
 
 CAPTION = """Published numbers (Qwen2.5-7B): GRPO against the group size (circles) and F-GRPO at
 N = 8 (star). Math and out-of-domain averages, and the rise of the negative log-likelihood of the
@@ -38,6 +38,6 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
         axes.set_xscale("log", base=2)
         axes.set_xticks([2, 4, 8, 16, 32], [2, 4, 8, 16, 32])
         axes.set(xlabel="group size N")
-        axes.set_ylabel(r"rare $\Delta$NLL" if split == "nll" else f"{split} pass@{k}, %")
+        axes.set_ylabel(r"rare $\Delta$NLL" if split == "nll" else f"{SPLITS[split]} pass@{k}, %")
         axes.margins(y=0.15)
     panels[-1].legend(*panels[0].get_legend_handles_labels(), loc="center left")

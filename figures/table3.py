@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ._figure import PAGE
 from ._palette import COLOURS, MARKERS
-from ._published import PRINTED, published
+from ._published import PRINTED, SPLITS, published
 
 CAPTION = """Published numbers (Qwen2.5-7B, N = 8): pass@1 against pass@256 of plain GRPO (Table 2),
 a lower learning rate, an entropy bonus (GRPO-H), a KL penalty (GRPO-KL), differential smoothing
@@ -26,10 +26,10 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
 
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
     panels = fig.subplots(1, 2)
-    for axes, split in zip(panels, ("math", "ood"), strict=True):
+    for axes, (split, name) in zip(panels, SPLITS.items(), strict=True):
         table = frame[frame.split == split].pivot(index="method", columns="k", values="value")
         for method, colour, mark in zip(frame.method.unique(), COLOURS, MARKERS, strict=False):
             axes.plot(table[1][method], table[256][method], mark, color=colour, ms=6, label=method)
-        axes.set(xlabel=f"{split} pass@1, percent", ylabel="pass@256, percent")
+        axes.set(xlabel=f"{name} pass@1, percent", ylabel="pass@256, percent")
         axes.margins(0.15)
     fig.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=6)

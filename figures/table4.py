@@ -58,7 +58,7 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
         for axes, k in zip(row, SHOWN, strict=True):
             rows = frame[(frame.policy == policy) & (frame.k == k) & (frame.weighting == "focal")]
             axes.axhline(rows.base.iloc[0], **_maze.BASE)
-            for gamma, shift in zip(_maze.GAMMAS, (0.94, 1, 1.06), strict=True):
+            for gamma, shift in _maze.APART.items():
                 curve, look = rows[rows.gamma == gamma], _maze.LOOKS[gamma]
                 axes.errorbar(
                     curve.N * shift, curve["pass"], bars(curve, "pass"), ms=3.5, elinewidth=0.8,

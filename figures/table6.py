@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ._figure import PAGE
 from ._palette import COLOURS, DASHES, MARKERS
-from ._published import METHODS, PRINTED, published
+from ._published import METHODS, PRINTED, SPLITS, published
 
 CAPTION = """Published numbers (N = 8): averages over math and out-of-domain benchmarks against the
 focal exponent; gamma = 0 is the plain method."""
@@ -25,7 +25,7 @@ def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
 def draw(frame: pd.DataFrame, fig: Figure) -> None:
     models = frame.model.unique()
     panels = fig.subplots(4, len(models), sharex=True)
-    rows = [(split, k) for split in ("math", "ood") for k in (1, 256)]
+    rows = [(split, k) for split in SPLITS for k in (1, 256)]
     for (split, k), line in zip(rows, panels, strict=True):
         for model, axes in zip(models, line, strict=True):
             chosen = frame[(frame.model == model) & (frame.split == split) & (frame.k == k)]
@@ -35,7 +35,7 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
                     curve.gamma, curve.value, color=colour, ls=dash, marker=mark, label=method
                 )
             axes.margins(y=0.15)
-        line[0].set_ylabel(f"{split} pass@{k}, %")
+        line[0].set_ylabel(f"{SPLITS[split]} pass@{k}, %")
     for model, top, bottom in zip(models, panels[0], panels[-1], strict=True):
         top.set_title(model)
         bottom.set(xlabel=r"focal exponent $\gamma$", xticks=[0, 0.5, 1, 2])

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ._figure import COLUMN
-from ._palette import COLOURS, MARKERS
+from ._palette import COLOURS, DASHES, MARKERS
 from ._published import METHODS, PRINTED, published
 
 CAPTION = """Published numbers: math pass@1 against gamma for the nine pairs (Table 6) with the
@@ -29,10 +29,10 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
     models = frame.model.unique()
     panels = fig.subplots(len(models), 1, sharex=True)
     for axes, model in zip(panels, models, strict=True):
-        for method, colour, mark in zip(METHODS, COLOURS, MARKERS, strict=False):
+        for method, colour, dash, mark in zip(METHODS, COLOURS, DASHES, MARKERS, strict=False):
             curve = frame[(frame.model == model) & (frame.method == method)]
             ring = curve[curve.chosen == 1]
-            axes.plot(curve.gamma, curve.value, color=colour, marker=mark, label=method)
+            axes.plot(curve.gamma, curve.value, color=colour, ls=dash, marker=mark, label=method)
             axes.plot(ring.gamma, ring.value, "o", ms=11, mfc="none", mec="black")
         axes.set_ylabel(f"{model}\npass@1, %", fontsize=7)
         axes.margins(y=0.2)

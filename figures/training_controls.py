@@ -74,7 +74,7 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
         axes.axvline(0, color="k", lw=0.7)
         axes.set_xlabel(f"$\\Delta$ {LABELS[measure].replace('mass ', '').replace(' above', ' >')}")
         axes.locator_params(axis="x", nbins=3)
-    names = [cell.removeprefix("N=8 ").replace("gamma", r"$\gamma$") for cell in cells]
+    names = [cell.removeprefix("N=8 ").replace("gamma=", r"$\gamma$ = ") for cell in cells]
     panels[0].set_yticks(range(len(cells)), names, fontsize=7)
     panels[0].set_ylim(-0.6, len(cells) - 0.4)
     fig.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)

@@ -52,7 +52,7 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
     ):
         for i, cell in enumerate(c for c in CELLS if c in set(frame["cell"])):
             rows = frame[(frame["cell"] == cell) & (frame["measure"] == measure)]
-            name = (cell.removeprefix("N=8").strip() or "gamma=0").replace("gamma", r"$\gamma$")
+            name = (cell.removeprefix("N=8").strip() or "gamma=0").replace("gamma=", r"$\gamma$ = ")
             axes.plot(rows["step"], rows["value"], ls=DASHES[i], color=COLOURS[i], label=name)
             if rows["seeds"].min() >= BANDED:
                 axes.fill_between(

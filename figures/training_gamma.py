@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ._figure import PAGE
-from ._palette import COLOURS, MARKERS, PAPER
+from ._palette import COLOURS, HOLLOW, PAPER
 from ._published import published
 from ._training import LABELS, MEASURED, changes, config, curves, finished, intervals
 
@@ -69,7 +69,7 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
                 some = rows[(rows["loss"] == loss) & (rows["compared"] == compared)]
                 intervals(
                     axes, [place[g, f"{loss}, {compared}"] for g in some["gamma"]], some,
-                    color=COLOURS[i], ls="none", marker=MARKERS[i],
+                    color=COLOURS[i], ls="none", marker=HOLLOW[i],
                     markerfacecolor="white" if j else None, ms=4, label=f"{loss}, {compared}",
                 )  # fmt: skip
         axes.axhline(0, color="k", lw=0.7)

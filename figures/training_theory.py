@@ -13,11 +13,11 @@ from ._figure import PAGE, read_csv
 from ._palette import BLACK, COLOURS, DASHES, MARKERS
 from ._training import MEASURED, OWN_NUMBERS, RESULTS, finished
 
-CAPTION = """Share of groups that are mixed, and mixed without any of a prompt's least likely
-right answers (those that hold 20 % of the base model's correct mass), while GRPO trains a small
-language model. Lines: the closed forms at the exact policy of each step; markers: what the
-sampled groups did, seeds pooled. Right: 30-step blocks in standard errors, and the normal density;
-of runs that draw the same random numbers (same seed and N) only one is counted."""
+CAPTION = """Share of groups that are mixed, and mixed without any of a prompt's least likely right
+answers (those that hold 20 % of the base model's correct mass), while GRPO trains a small language
+model. Lines: the closed forms at the exact policy of each step; markers: what the sampled groups
+did, seeds pooled, with 95 % intervals. Right: 30-step blocks in standard errors, and the normal
+density; of runs that draw the same random numbers (same seed and N) only one is counted."""
 SIZE = (PAGE, 2.6)
 PARAMS = MEASURED
 EVENTS = {"mixed": "mixed groups", "tail_miss": "tail-miss groups"}
@@ -62,8 +62,13 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
             rows = shares[(shares["cell"] == cell) & (shares["event"] == event)]
             style = {"color": COLOURS[i]}
             middle = rows["step"] - BLOCK / 2
-            axes.plot(middle, rows["expected"] / rows["groups"], ls=DASHES[i], label=cell, **style)
-            axes.plot(middle, rows["seen"] / rows["groups"], MARKERS[i], ms=4, **style)
+            name = cell.replace("=", " = ")
+            axes.plot(middle, rows["expected"] / rows["groups"], ls=DASHES[i], label=name, **style)
+            error = (rows["seen"] - rows["expected"]) / rows["z"]  # standard error of the count
+            axes.errorbar(
+                middle, rows["seen"] / rows["groups"], 1.96 * error.fillna(0) / rows["groups"],
+                fmt=MARKERS[i], ms=3, elinewidth=0.8, **style,
+            )  # fmt: skip
         axes.set(xlabel="step", ylabel=f"share of {label}")
         axes.set_ylim(0, 1.3 * axes.get_ylim()[1])
     panels[0].legend(ncols=3, fontsize=6.5, handlelength=1.6, columnspacing=1)
