@@ -289,11 +289,23 @@ def test_runs_are_kept_and_collected(store, tmp_path, monkeypatch):
     assert '"b: 1 seeds"' in (again / "runs.json").read_text()
 
 
+def test_tables_go_into_the_store_unless_told(tmp_path, monkeypatch):
+    """A reader who runs a part of the grid must not replace the kept tables of the whole."""
+    wanted = []
+    monkeypatch.setattr(study, "run_missing", lambda *args: wanted.append(args))
+    monkeypatch.setattr(study, "collect", lambda *args: wanted.append(args))
+    monkeypatch.setattr("sys.argv", ["study", "--store", str(tmp_path), "--stage", "1"])
+    assert study.main() == 0
+    assert wanted == [(tmp_path, 1), (tmp_path, tmp_path)]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"group_size": 1}, "group_size must be whole, >= 2; got 1"),
-        ({"gamma": -1.0}, "gamma must be in"),
+        ({"gamma": -1.0}, "gamma must be finite and >= 0; got -1.0"),
+        ({"gamma": np.inf}, "gamma must be finite and >= 0; got inf"),
+        ({"prompts": 464}, "prompts must be whole, >= 1 and <= 463; got 464"),
         ({"size": "7B"}, "size must be one of '84k', '1M'; got '7B'"),
         ({"inner_steps": 3}, "inner_steps must divide"),
         ({"learning_rate": 0.0}, "learning_rate must be in"),
@@ -346,6 +358,8 @@ def test_the_quick_preset_says_what_contradicts_sharpening(store, capsys, monkey
 def test_bad_input_on_the_command_line_is_one_line_and_exit_code_2(tmp_path, capsys, monkeypatch):
     for module, options in (
         (train_module, ["--group-size", "1"]),
+        (train_module, ["--completions", str(tmp_path / "no" / "log.jsonl")]),
+        (study, ["--jobs", "0", "--store", str(tmp_path)]),
         (study, ["--collect", "--store", str(tmp_path), "--out", str(tmp_path)]),
     ):
         monkeypatch.setattr("sys.argv", ["x", *options])

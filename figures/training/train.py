@@ -61,12 +61,15 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check.one_of("size", self.size, tuple(SIZES))
         check.one_of("loss_type", self.loss_type, ("grpo", "dapo", "cispo"))
-        for name, low in (("group_size", 2), ("steps", 1), ("prompts", 1), ("inner_steps", 1)):
+        for name, low in (("group_size", 2), ("steps", 1), ("inner_steps", 1)):
             check.whole_number(name, getattr(self, name), low)
         for name in ("seed", "again"):
             check.whole_number(name, getattr(self, name), 0)
+        # a step takes no problem twice: of more than there are TRL makes no step, and says nothing
+        kept = len(task.split(np.random.default_rng(self.seed))[0])
+        check.whole_number("prompts", self.prompts, 1, high=kept)
         for name in ("gamma", "max_grad_norm", "entropy_coef", "beta", "smoothing"):
-            check.within(name, getattr(self, name), 0.0, np.inf)
+            check.number(name, getattr(self, name), 0.0)
         for name in ("learning_rate", "constant_weight"):
             check.within(name, getattr(self, name), 0.0, np.inf, inclusive=False)
         if self.prompts * self.group_size % self.inner_steps:
@@ -266,10 +269,13 @@ def main() -> None:
     store, log = options.pop("store"), options.pop("completions")
     try:
         config = TrainConfig(**options)
-    except ValueError as error:
+        if store:
+            store.mkdir(parents=True, exist_ok=True)
+        opened = open(log, "w") if log else nullcontext()  # noqa: SIM115
+    except (ValueError, OSError) as error:
         parser.error(str(error))
     torch.set_num_threads(1)
-    with open(log, "w") if log else nullcontext() as file:
+    with opened as file:
         run = train(config, store=store, completions=file)
     print(run.curve.to_csv(index=False, float_format="%.6g"), end="")
 
