@@ -14,8 +14,9 @@ from ._training import LABELS, MEASURED, RESULTS, STEPS, curves, finished, over_
 
 CAPTION = """An 84,000-parameter Qwen2 trained by TRL's GRPO on arithmetic with many right answers,
 N = 8: exact measures on training prompts, and reward, entropy and length of the rollouts. Lines are
-means over four seeds (gamma = 0 and 1: eight, with 95 % t intervals as bands). The table also has
-the runs with the DAPO and CISPO losses, and paired differences from gamma = 0 at the end."""
+means over four seeds (gamma = 0 and 1: eight, with 95 % t intervals as bands), and start apart for
+that reason. The table also has the runs with the DAPO and CISPO losses, and paired differences from
+gamma = 0 at the end."""
 SIZE = (PAGE, 5.0)
 PARAMS = MEASURED
 CELLS = ("N=8", "N=8 gamma=.5", "N=8 gamma=1", "N=8 gamma=2")
