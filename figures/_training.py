@@ -17,9 +17,10 @@ RESULTS = HERE / "training" / "results"
 MEASURED: dict[str, dict[str, Any]] = {"quick": {}, "full": {}}
 BASELINE = "N=8"
 STEPS = 300
-OWN_NUMBERS = (*(f"N={N}" for N in (2, 4, 8, 16, 32)), "other rollouts", "1M gamma=0")
+OWN_NUMBERS = (*(f"N={N}" for N in (2, 4, 8, 16, 32)), "other rollouts")
 """Cells whose rollouts share no random numbers. Runs of one seed and N draw the same ones, and as
-their policies stay close their rollouts do too: good for pairs, but no further evidence."""
+their policies stay close their rollouts do too, also of models of two sizes: good for pairs, but
+no further evidence."""
 LABELS = {
     "pass_1": "pass@1",
     "pass_256": "pass@256",

@@ -30,7 +30,8 @@ CAPTION = """Table 2's question with an 84,000-parameter Qwen2, TRL's GRPO and e
 measures on training prompts against the group size, after 75 and 300 steps and after 600 rollouts a
 prompt (300 steps at N = 2, 19 at N = 32), and at the training pass@1 that all sizes of a seed
 reach; seeds are those that all sizes have. Stars: F-GRPO after 300 steps (open: gamma = .5). Bars:
-95 % t intervals over four seeds. Open diamonds: the paper's rare NLL for Qwen2.5-7B."""
+95 % t intervals over four seeds; the table has the paired differences. Open diamonds: the paper's
+rare NLL for Qwen2.5-7B."""
 SIZE = (PAGE, 4.4)
 PARAMS = MEASURED
 SWEEP = tuple(f"N={N}" for N in (2, 4, 8, 16, 32))

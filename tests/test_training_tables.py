@@ -117,8 +117,9 @@ def test_runs_of_one_seed_and_group_size_draw_the_same_numbers():
     by_cell = error.groupby([groups["seed"], groups["step"], groups["cell"]]).sum().unstack()
     correlation = by_cell.corr()
     assert correlation.loc["N=8", "no clipping"] > 0.5
-    own = correlation.loc[list(tables.OWN_NUMBERS[:5]), list(tables.OWN_NUMBERS[:5])]
-    assert own.where(~np.eye(5, dtype=bool)).abs().max().max() < 0.3
+    assert correlation.loc["N=8", "1M gamma=0"] > 0.2
+    own = correlation.loc[list(tables.OWN_NUMBERS), list(tables.OWN_NUMBERS)]
+    assert own.where(~np.eye(len(own), dtype=bool)).abs().max().max() < 0.3
 
 
 def test_training_sharpens_at_gamma_zero():
