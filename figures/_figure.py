@@ -19,7 +19,10 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from tailmiss import provenance
 
@@ -65,14 +68,17 @@ def build(module: ModuleType, *, full: bool, seed: int, out: Path) -> list[Path]
     details = provenance.record(figure=name, scale=scale, seed=seed, caption=caption, **params)
     provenance.write_json(made[1], details)
     with mpl.rc_context(fname=STYLE):
-        fig = Figure(figsize=module.SIZE, layout="constrained")
+        layout = ConstrainedLayoutEngine()
+        fig = Figure(figsize=module.SIZE, layout=layout)
         module.draw(frame, fig)
-        fig.draw_without_rendering()
-        fig.set_layout_engine("none")  # the layout is found; each format would find it again
-        for path, metadata in ((made[2], {"CreationDate": None}), (made[3], {})):
-            picture = io.BytesIO()
-            fig.savefig(picture, format=path.suffix[1:], metadata=metadata)
-            provenance.write(path, picture.getvalue())
+        layout.execute(fig)
+        fig.set_layout_engine("none")
+        # savefig would draw everything once more before each format, for the layout that is found
+        png, pdf = io.BytesIO(), io.BytesIO()
+        FigureCanvasAgg(fig).print_png(png)
+        FigureCanvasPdf(fig).print_pdf(pdf, metadata={"CreationDate": None})  # sets 72 dpi: last
+    provenance.write(made[2], pdf.getvalue())
+    provenance.write(made[3], png.getvalue())
     return made
 
 
