@@ -1,4 +1,4 @@
-"""Shared by the figures of the categorical simulator: labelled sweeps and means over seeds."""
+"""Shared by the figures of the categorical simulator: labelled sweeps and scaled policies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from tailmiss.sims import CategoricalConfig, simulate_categorical
 from tailmiss.sims.sweep import run_sweep
@@ -27,25 +26,6 @@ def sweep(grid: Grid, params: dict[str, Any], rng: np.random.Generator) -> pd.Da
             frame.insert(0, name, value)
         labelled.append(frame)
     return pd.concat(labelled, ignore_index=True)
-
-
-def over_seeds(runs: pd.DataFrame, by: list[str], columns: list[str]) -> pd.DataFrame:
-    """Mean of each column over the seeds, with a 95 % t interval (NaN from one seed)."""
-    groups = runs.groupby(by, sort=False)[columns]
-    mean, spread, n = groups.mean(), groups.std(ddof=1), groups.count()
-    reach = stdtrit(np.maximum(n - 1, 1), 0.975) * spread / np.sqrt(n)
-    table = mean.copy()
-    for name in columns:
-        table[f"{name}_low"] = mean[name] - reach[name]
-        table[f"{name}_high"] = mean[name] + reach[name]
-    return table.reset_index()
-
-
-def bars(frame: pd.DataFrame, name: str, *, top: float = np.inf) -> np.ndarray:
-    """Lengths of the error bars below and above, for Axes.errorbar; cut at a largest value."""
-    below = frame[name] - frame[f"{name}_low"]
-    above = frame[f"{name}_high"].clip(upper=top) - frame[name]
-    return np.nan_to_num(np.array([below, above]))
 
 
 def scaled(divisor: int, **changes: Any) -> CategoricalConfig:

@@ -16,9 +16,9 @@ from tailmiss import provenance
 from tailmiss.sims.maze import BUDGETS, SMALL_TRANSFORMER, MazeConfig, simulate_maze
 from tailmiss.sims.sweep import run_sweep
 
-from ._categorical import over_seeds
 from ._figure import REFERENCE, read_csv
 from ._palette import BLACK, BLUE, GREEN, ORANGE, PAPER, PINK, RED
+from ._seeds import over_seeds
 
 BASES = {"window": MazeConfig(), "transformer": SMALL_TRANSFORMER}
 GAMMAS = (0.0, 0.5, 1.0)

@@ -14,6 +14,7 @@ from tailmiss.sims.sweep import run_sweep
 from tailmiss.sims.tokens import TokenConfig, make_task, simulate_tokens
 
 from ._palette import BLACK, COLOURS, MARKERS
+from ._seeds import mean_interval
 
 _RESPONSE = {"response_weight": True}
 _TOKEN = {"token_rule": "variance_ppo"}
@@ -139,17 +140,6 @@ def against(runs: pd.DataFrame, factor: float, base: str = "GRPO") -> pd.DataFra
         "runs", "updates", "clipped_share", "net_push",
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=columns)
-
-
-def mean_interval(values: pd.Series, confidence: float = 0.95) -> tuple[float, float, float]:
-    """Mean over seeds and its t interval."""
-    from scipy.stats import t
-
-    n, mean = len(values), float(values.mean())
-    if n < 2:
-        return mean, np.nan, np.nan
-    reach = t.ppf((1 + confidence) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n)
-    return mean, mean - reach, mean + reach
 
 
 def difference_panels(

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from scipy import stats
 
 from ._figure import HERE, read_csv
+from ._seeds import mean_interval
 
 RESULTS = HERE / "training" / "results"
 MEASURED: dict[str, dict[str, Any]] = {"quick": {}, "full": {}}
@@ -29,7 +29,6 @@ LABELS = {
     "effective_modes": "effective modes",
     "rare_nll": r"rare $\Delta$NLL",
 }
-CONFIDENCE = 0.95
 FEWEST = 3
 """Seeds below which a cell is not compared: an interval of two is 25 standard errors wide."""
 
@@ -99,7 +98,7 @@ def over_seeds(frame: pd.DataFrame, by: Sequence[str], measures: Sequence[str]) 
         for measure in measures:
             values = part[measure].dropna().to_numpy(float)
             if len(values):
-                value, low, high = _interval(values)
+                value, low, high = mean_interval(values, FEWEST)
                 found = {"value": value, "low": low, "high": high, "seeds": len(values)}
                 rows.append({**dict(zip(by, names, strict=True)), "measure": measure, **found})
     return pd.DataFrame(rows)
@@ -164,12 +163,3 @@ def _reach(run: pd.DataFrame, column: str, value: float) -> dict[str, float] | N
     numbers = run.select_dtypes("number").drop(columns="seed")
     ends = numbers.iloc[left].to_numpy(float), numbers.iloc[right].to_numpy(float)
     return dict(zip(numbers.columns, ends[0] + share * (ends[1] - ends[0]), strict=True))
-
-
-def _interval(values: np.ndarray) -> tuple[float, float, float]:
-    mean = float(values.mean())
-    if len(values) < FEWEST:
-        return mean, float("nan"), float("nan")
-    error = float(values.std(ddof=1)) / len(values) ** 0.5
-    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * error
-    return mean, mean - reach, mean + reach

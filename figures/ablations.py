@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 
 from tailmiss import learning_rate_multiplier
 
-from ._categorical import bars, over_seeds, scaled, sweep
+from ._categorical import scaled, sweep
 from ._figure import PAGE
 from ._palette import COLOURS, DASHES, MARKERS
+from ._seeds import bars, over_seeds
 
 CAPTION = """Categorical policy (ratio surrogate, Adam). Left: retained correct mass M_ret against
 the success rate Q_pos along training at one group size, the best setting of each family; the

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ._categorical import bars, over_seeds, scaled, sweep
+from ._categorical import scaled, sweep
 from ._figure import PAGE
 from ._palette import COLOURS, DASHES, MARKERS
+from ._seeds import bars, over_seeds
 
 CAPTION = """BroRL's categorical simulation (arXiv 2510.01180, Fig. 3): the literal surrogate under
 AdamW with torch's defaults and learning rate 0.001. Success rate Q_pos, share of correct actions

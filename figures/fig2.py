@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 
 from tailmiss import tail_miss_prob
 
-from ._categorical import bars, over_seeds, scaled, sweep
+from ._categorical import scaled, sweep
 from ._figure import PAGE
 from ._palette import BLACK, BLUE, COLOURS, HOLLOW, PAPER, RED
+from ._seeds import bars, over_seeds
 
 CAPTION = """Categorical policy trained by group-relative updates (ratio surrogate, Adam, learning
 rate 0.01; the paper names neither surrogate nor optimizer). (a) Success rate Q_pos and (b) retained

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from . import _maze
-from ._categorical import bars
 from ._figure import PAGE
 from ._published import published
+from ._seeds import bars
 
 CAPTION = """Mazes with one correct path: -ln pass@K on held-out mazes after training, against the
 group size N (lower is better). Above: a window policy of 6,000 parameters on 17x17 mazes; below: a

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from ._figure import PAGE
 from ._palette import BLACK, BLUE, GREEN, ORANGE, PAPER, PINK
 from ._published import published
-from ._reco_runs import against, mean_interval, run_methods
+from ._reco_runs import against, run_methods
+from ._seeds import mean_interval
 
 CAPTION = """Token policies trained by eight methods, 4 inner steps on each batch of rollouts,
 N = 8; means and 95 % intervals over seeds that share their tasks. Dashed: with ReCo (response

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ._categorical import bars, over_seeds, scaled, sweep
+from ._categorical import scaled, sweep
 from ._figure import PAGE
 from ._palette import BLACK, COLOURS, DASHES, HOLLOW, PAPER
+from ._seeds import bars, over_seeds
 
 CAPTION = """Success rate Q_pos and retained correct mass M_ret after 1,000 updates of the
 categorical policy at learning rate 0.01, for surrogates and optimizers that fit the paper's text,

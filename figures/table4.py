@@ -9,9 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from . import _maze
-from ._categorical import bars
 from ._figure import PAGE
 from ._published import published
+from ._seeds import bars
 
 CAPTION = """Pass@K on held-out mazes after training, in percent, against the group size N. Filled:
 ours, means over seeds with 95 % t intervals (above: window policy, 17x17 mazes; below: transformer,

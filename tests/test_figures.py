@@ -9,7 +9,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from tailmiss.figures import REGISTRY, _figure
-from tailmiss.figures._categorical import bars
+from tailmiss.figures._seeds import bars
 
 FAST = [m for m in REGISTRY if "store" not in m.PARAMS["quick"]]
 NAMES = [_figure.figure_id(m) for m in FAST]
