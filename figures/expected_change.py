@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -16,17 +17,17 @@ from ._figure import PAGE
 from ._palette import BLACK, BLUE, DASHES, MARKERS, RED
 
 CAPTION = """Exact expected first-order change, per unit learning rate, from the initial policy of
-the categorical simulation (128,000 actions, 10,000 correct at logit 3, one of them at 5, wrong
-ones at 0), rule "centered" (rewards +1 / -1 less their mean), without (gamma = 0) and with (gamma
-= 1) the focal weight. Top: ratio surrogate, the policy gradient that trainers apply. Bottom:
-probability surrogate, the paper's literal formula. Lines: exact. Markers: Monte Carlo with 95%
-intervals. Left: the correct mass rises at every N. Middle: the unsampled-correct mass falls at
-every N, as the paper claims, under both surrogates; but direct drift is more than half of the
-fall only under the literal formula, and exactly 0 under the ratio surrogate, where the softmax
-normaliser does all of it. Right: change of unsampled-correct mass per correct mass gained. The
-focal weight scales both alike and leaves it unchanged (solid and dashed coincide). With the
-answers swapped, so that the wrong actions are individually the likelier ones, unsampled-correct
-mass grows: the claim depends on the policy."""
+the categorical simulation (128,000 actions, 10,000 correct at logit 3, one of them at 5, wrong ones
+at 0), rule "centered" (rewards +1 / -1 less their mean), without (gamma = 0) and with (gamma = 1)
+the focal weight. Top: ratio surrogate, the policy gradient that trainers apply. Bottom: probability
+surrogate, the paper's literal formula. Lines: exact. Markers: Monte Carlo with 95 % intervals.
+Left: the correct mass rises at every N. Middle: the unsampled-correct mass falls at every N, as the
+paper claims, under both surrogates; but direct drift is more than half of the fall only under the
+literal formula, and exactly 0 under the ratio surrogate, where the softmax normaliser does all of
+it. Right: change of unsampled-correct mass per correct mass gained. The focal weight scales both
+alike and leaves it unchanged (solid and dashed coincide). With the answers swapped, so that the
+wrong actions are individually the likelier ones, unsampled-correct mass grows: the claim depends on
+the policy."""
 SIZE = (PAGE, 3.9)
 SIMULATION = {"actions": 128_000, "correct": 10_000, "anchor_logit": 5.0, "correct_logit": 3.0}
 PARAMS: dict[str, dict[str, Any]] = {
@@ -123,7 +124,7 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
     fig.legend(handles=lines + parts, loc="outside upper center", ncols=4)
 
 
-def _bars(axes: Any, curve: pd.DataFrame, name: str, colour: str, marker: str) -> None:
+def _bars(axes: Axes, curve: pd.DataFrame, name: str, colour: str, marker: str) -> None:
     """Monte Carlo means with their intervals."""
     found = curve.dropna(subset=[f"sampled_{name}"])
     value = found[f"sampled_{name}"]

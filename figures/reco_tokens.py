@@ -49,7 +49,6 @@ MEASURES = (
     "self_bleu", "variance_early", "variance_middle", "variance_late", "entropy", "clipped_share",
     "net_push",
 )  # fmt: skip
-MARK: dict[str, Any] = dict(PAPER)
 Last = dict[tuple[str, str], float]
 PAPER_VARIANCE = {"variance_early": 2.5, "variance_middle": 2.2}
 
@@ -140,7 +139,7 @@ def _variance(last: Last, axes: Axes) -> None:
             dash = "-" if method == family else "--"
             fill = colour if method == family else "white"
             axes.plot(range(3), ratio, color=colour, ls=dash, marker=marker, mfc=fill)
-    axes.plot(range(2), list(PAPER_VARIANCE.values()), color=BLACK, **MARK)
+    axes.plot(range(2), list(PAPER_VARIANCE.values()), color=BLACK, **PAPER)
     axes.axhline(1, color=BLACK, lw=0.7)
     axes.set_xticks(range(3), ["early", "middle", "late"])
     axes.set(title="token variance / GRPO's", xlim=(-0.3, 2.3), ylim=(0, None))
@@ -155,7 +154,7 @@ def _against_paper(frame: pd.DataFrame, last: Last, axes: Axes) -> None:
     printed = published("reco_average_pass64")
     for name, rows in printed.groupby("backbone", sort=False):
         x = [order.index(method) for method in rows.method]
-        axes.plot(x, rows.pass_at_64, color=BLACK, **(MARK | {"linestyle": "-", "lw": 0.7}))
+        axes.plot(x, rows.pass_at_64, color=BLACK, **(PAPER | {"linestyle": "-", "lw": 0.7}))
         short = str(name).removeprefix("Qwen2.5-").removesuffix("-Instruct")
         end = (x[-1], rows.pass_at_64.iloc[-1])
         axes.annotate(short, end, (6, -2), textcoords="offset points", fontsize=6)

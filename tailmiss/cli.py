@@ -154,6 +154,8 @@ def figures(
     backend: Annotated[str, typer.Option(help="loky, threading, dask or ray")] = "loky",
 ) -> None:
     """Regenerate the papers' figures and tables, or compare them with the committed ones."""
+    from tempfile import TemporaryDirectory
+
     import joblib
 
     from .figures import REGISTRY, _figure
@@ -165,13 +167,19 @@ def figures(
             print(f"{_figure.figure_id(module):<22}{_figure.title(module)}")
         return
     failed = 0
-    with joblib.parallel_config(backend=_backend(backend), n_jobs=jobs), progress() as shown:
+    with (
+        TemporaryDirectory() as fresh,
+        joblib.parallel_config(backend=_backend(backend), n_jobs=jobs),
+        progress() as shown,
+    ):
+        # Runs that older code left in `out` would answer for this code; hours of runs may resume
+        kept = out / "runs" if full else Path(fresh)
         task = shown.add_task("figures", total=len(chosen))
         for module in chosen:
             name = _figure.figure_id(module)
             shown.update(task, description=name)
             if check:
-                found = _figure.check(module, full=full, seed=seed, store=out / "runs")
+                found = _figure.check(module, full=full, seed=seed, store=kept)
                 print(f"{name}: {'; '.join(found) or 'same'}")
                 failed += bool(found)
             else:

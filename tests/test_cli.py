@@ -83,6 +83,16 @@ def test_figures_lists_builds_and_checks(tmp_path):
     assert checked.stdout == "fig1a: same\n"
 
 
+def test_a_quick_check_computes_instead_of_reading_kept_runs(tmp_path):
+    assert run("figures", "brorl", cwd=tmp_path).returncode == 0
+    kept = list((tmp_path / "out" / "runs").glob("*.csv"))
+    assert kept
+    for path in kept:
+        path.write_text("step,q_pos\n0,1\n")
+    checked = run("figures", "brorl", "--check", cwd=tmp_path)
+    assert checked.stdout == "brorl: same\n"
+
+
 def test_an_output_that_cannot_be_written_is_one_line_and_exit_2(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
