@@ -32,6 +32,7 @@ def run_sweep(
 
     The stream of a run is a child of `rng` named by the config and the repeat. What a run yields
     depends on these alone: not on its place in the grid, the number of workers or the backend.
+    The name is the config as it is written: gamma=0 and gamma=0.0 have different streams.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy import stats
 
 from tailmiss.figures import brorl
@@ -46,6 +47,12 @@ def test_the_committed_brorl_run_has_the_numbers_of_brorl():
     table = read_csv(reference(brorl, full=True))
     end = table[(table.step == 1000) & (table.divisor == 1)].set_index("N").q_pos
     assert end.to_dict() == pytest.approx(BRORL, abs=1e-3)
+
+
+def test_no_interval_of_a_drop_is_above_zero():
+    fig = Figure()
+    brorl.draw(read_csv(reference(brorl, full=True)), fig)
+    assert fig.axes[2].dataLim.y1 == 0.0
 
 
 @pytest.mark.long
