@@ -55,8 +55,8 @@ def draw(frame: pd.DataFrame, fig: Figure) -> None:
             marks = curve[curve.step % 200 == 0]
             axes.plot(curve.step, curve[name], color=COLOURS[i], ls=DASHES[i], lw=0.9)
             axes.errorbar(
-                marks.step, marks[name], bars(marks, name, top=top), color=COLOURS[i], marker=MARKERS[i],
-                ls="none", markersize=3, elinewidth=0.8, label=f"N = {N:,}",
+                marks.step, marks[name], bars(marks, name, top=top), color=COLOURS[i],
+                marker=MARKERS[i], ls="none", markersize=3, elinewidth=0.8, label=f"N = {N:,}",
             )  # fmt: skip
         axes.set(xlabel="update", ylabel=label)
     if (frame.divisor == 1).all():
