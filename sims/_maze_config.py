@@ -179,7 +179,8 @@ class MazeConfig:
             check.number(name, getattr(self, name), 0)
         check.share("warm_start_pass_at_1", self.warm_start_pass_at_1)
         check.number("weight_cap", self.weight_cap, 1)
-        advantage_table(self.rule, self.group_size, gamma=self.gamma, **self.rule_options)
+        options = check.rule_options(self.rule_options)
+        advantage_table(self.rule, self.group_size, gamma=self.gamma, **options)
 
     @property
     def tables(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

@@ -147,4 +147,5 @@ class TokenConfig:
                 f"strategies must be at most half the {self.vocabulary}^{self.length} answers;"
                 f" got {self.strategies}"
             )
-        advantage_table(self.rule, self.group_size, gamma=self.gamma, **self.rule_options)
+        options = check.rule_options(self.rule_options)
+        advantage_table(self.rule, self.group_size, gamma=self.gamma, **options)

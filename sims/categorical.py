@@ -219,7 +219,8 @@ def simulate_categorical(config: CategoricalConfig, *, rng: _rng.RNG) -> Categor
     n, n_correct = len(logits), int(config.n_correct)
     N = check.whole_number("group_size", config.group_size, high=LARGEST_GROUP)
     check.one_of("rule", config.rule, RULES)
-    correct, wrong = advantage_table(config.rule, N, gamma=config.gamma, **_rule_options(config))
+    options = check.rule_options(config.rule_options)
+    correct, wrong = advantage_table(config.rule, N, gamma=config.gamma, **options)
     focal = focal_weight(np.arange(N + 1) / N, config.gamma)
     steps = check.whole_number("steps", config.steps)
     every = check.whole_number("record_every", config.record_every)
@@ -259,13 +260,6 @@ def simulate_categorical(config: CategoricalConfig, *, rng: _rng.RNG) -> Categor
         )  # fmt: skip
     columns = dict(zip(kernel.COLUMNS, trace.T.copy(), strict=True))
     return CategoricalRun(columns.pop("step").astype(np.int64), **columns, logits=whole[:n])
-
-
-def _rule_options(config: CategoricalConfig) -> Mapping[str, Any]:
-    options = config.rule_options
-    if not isinstance(options, Mapping) or {"rule", "N", "gamma"}.intersection(options):
-        raise ValueError(f"rule_options must map names of the rule's own options; got {options!r}")
-    return {str(name): value for name, value in options.items()}
 
 
 def _rates(config: CategoricalConfig) -> tuple[float, ...]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Any
 
 import typer
@@ -71,7 +74,7 @@ def simulate_categorical(
         except ValueError as error:
             raise ValueError(f"logits: {logits}: {error}") from None
         options["n_actions"] = len(options["logits"])
-    _csv(simulate_categorical(CategoricalConfig(**options), rng=seed).frame())
+    _csv(lambda: simulate_categorical(CategoricalConfig(**options), rng=seed))
 
 
 def _settings(texts: list[str] | None) -> dict[str, float]:
@@ -141,7 +144,7 @@ def simulate_tokens(
 
     seed = options.pop("seed")
     options["rule_options"] = _settings(options.pop("rule_option"))
-    _csv(simulate_tokens(TokenConfig(**options), rng=seed).frame())
+    _csv(lambda: simulate_tokens(TokenConfig(**options), rng=seed))
 
 
 @app.command(
@@ -192,8 +195,18 @@ def simulate_maze(
     if rule != base.rule or rule_option:
         given["rule_options"] = _settings(given.pop("rule_option", None))
     seed = given.pop("seed")
-    _csv(maze.simulate_maze(replace(base, **given), rng=seed).frame())
+    _csv(lambda: maze.simulate_maze(replace(base, **given), rng=seed))
 
 
-def _csv(frame: Any) -> None:
-    frame.to_csv(sys.stdout, index=False, float_format="%.10g", lineterminator="\n")
+def _csv(simulate: Callable[[], Any]) -> None:
+    """Print the records of a run, made in a thread: a compiled loop does not hear Ctrl-C."""
+    run: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            run.set_result(simulate())
+        except BaseException as error:
+            run.set_exception(error)
+
+    Thread(target=work, daemon=True).start()
+    run.result().frame().to_csv(sys.stdout, index=False, float_format="%.10g", lineterminator="\n")

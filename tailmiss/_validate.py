@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -111,6 +112,13 @@ def at_most(
         worst = bound[tuple(np.argwhere(~good)[0])].item()
         relation = "<" if strict else "<="
         _refuse(name, values, good, f"{relation} {bound_name} ({worst!r})")
+
+
+def rule_options(options: Any) -> dict[str, Any]:
+    """Options of an advantage rule alone: a mapping without what a config has fields for."""
+    if not isinstance(options, Mapping) or {"rule", "N", "gamma"}.intersection(options):
+        raise ValueError(f"rule_options must map names of the rule's own options; got {options!r}")
+    return {str(name): value for name, value in options.items()}
 
 
 def one_of(name: str, value: Any, allowed: Any) -> Any:

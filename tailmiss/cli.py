@@ -28,6 +28,7 @@ app = typer.Typer(
 app.add_typer(_cli_simulate.app, name="simulate")
 app.command(epilog=_cli_audit.EPILOG)(_cli_audit.audit)
 
+INTERRUPTED = 130
 EXTRAS = {"torch": "torch", "distributed": "dask", "ray": "ray"}  # module: the extra that brings it
 
 
@@ -39,7 +40,7 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        raise SystemExit(app(standalone_mode=False))
+        code = app(standalone_mode=False)
     except (TyperException, ValueError, OSError) as error:
         raise SystemExit(_complain(error)) from None
     except ModuleNotFoundError as error:
@@ -47,9 +48,13 @@ def main() -> None:
             raise
         needed = f"this needs {error.name}: pip install 'tailmiss[{EXTRAS[error.name]}]'"
         raise SystemExit(_complain(ValueError(needed))) from None
+    except MemoryError:
+        raise SystemExit(_complain(ValueError("not enough memory for what was asked"))) from None
     except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code == INTERRUPTED:  # what Typer makes of Ctrl-C in a command
         print("interrupted; what was finished is kept", file=sys.stderr)
-        raise SystemExit(130) from None
+    raise SystemExit(code)
 
 
 def _complain(error: TyperException | ValueError | OSError) -> int:

@@ -4,8 +4,10 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 
@@ -148,3 +150,28 @@ def test_what_an_extra_brings_is_named_in_one_line(monkeypatch, capsys):
     assert end.value.code == 2
     assert capsys.readouterr().err == "tailmiss: this needs torch: pip install 'tailmiss[torch]'\n"
     assert set(cli.EXTRAS.values()) <= set(metadata.metadata("tailmiss").get_all("Provides-Extra"))
+
+
+def test_ctrl_c_ends_a_long_run_at_once():
+    process = subprocess.Popen(
+        [COMMAND, "simulate", "categorical", "--N", "2048", "--steps", "200000"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=10)
+    assert (process.returncode, out) == (130, "")
+    assert err == "interrupted; what was finished is kept\n"
+
+
+@pytest.mark.parametrize("simulator", ["categorical", "tokens", "maze"])
+def test_what_a_config_has_a_field_for_is_no_option_of_the_rule(simulator):
+    made = run("simulate", simulator, "--steps", 1, "--rule-option", "gamma=1")
+    assert made.returncode == 2
+    assert made.stderr.startswith("tailmiss: rule_options must map names of the rule's own options")
+
+
+def test_too_little_memory_is_one_line_and_exit_2():
+    made = run("simulate", "categorical", "--steps", 10**14, "--record-every", 1)
+    assert (made.returncode, made.stderr.count("\n")) == (2, 1)
+    assert "memory" in made.stderr
