@@ -25,7 +25,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "quick": {"K": [16_000, 128_000, 512_000], "N": [8, 64, 512], "steps": 600, "numpy_steps": 4,
               "repeats": 2},
     "full": {"K": [16_000 * 2**k for k in range(7)], "N": [2**k for k in range(1, 18)],
-             "steps": 1000, "numpy_steps": 60, "repeats": 3},
+             "steps": 1000, "numpy_steps": 60, "repeats": 5},
 }  # fmt: skip
 TOLERANCE = dict.fromkeys(("milliseconds", "low", "high", "ratio"), np.inf)
 VERSIONS = ("simulator", "dense NumPy")
