@@ -32,13 +32,18 @@ VERSIONS = ("simulator", "dense NumPy")
 
 
 def data(params: dict[str, Any], rng: np.random.Generator) -> pd.DataFrame:
-    points = [(K, 8) for K in params["K"]] + [(128_000, N) for N in params["N"]]
+    points = dict.fromkeys([(K, 8) for K in params["K"]] + [(128_000, N) for N in params["N"]])
+    times = np.array(  # repeats in turn, so that a slow moment of the machine falls on all points
+        [
+            [compare(K, N, params["steps"], params["numpy_steps"], rng) for K, N in points]
+            for _ in range(params["repeats"])
+        ]
+    )
     rows = []
-    for K, N in dict.fromkeys(points):
-        steps, numpy_steps = params["steps"], params["numpy_steps"]
-        times = np.array([compare(K, N, steps, numpy_steps, rng) for _ in range(params["repeats"])])
-        ratio = float(np.median(times[:, 1] / times[:, 0]))
-        for version, column in zip(VERSIONS, times.T, strict=True):
+    for i, (K, N) in enumerate(points):
+        ours, plain = times[:, i].T
+        ratio = float(np.median(plain / ours))
+        for version, column in zip(VERSIONS, (ours, plain), strict=True):
             rows.append((K, N, version, np.median(column), column.min(), column.max(), ratio))
     return pd.DataFrame(rows, columns=["K", "N", "version", "milliseconds", "low", "high", "ratio"])
 
