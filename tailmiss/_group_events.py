@@ -56,7 +56,7 @@ def log_tail_miss(N: NDArray[Any], mu_pos: NDArray[Any], tau: NDArray[Any]) -> N
     with np.errstate(divide="ignore", under="ignore", invalid="ignore"):
         log_all_other, all_q = N * np.log1p(-q), q**N
         active = np.maximum(-np.expm1(log_all_other) - all_q, 0.0)
-        log_mixed = np.asarray(np.log(np.where(N == 1, 0.0, active)))
         inactive = np.exp(log_all_other) + all_q
-        np.log1p(-inactive, out=log_mixed, where=inactive < 0.5)
+        log_active = np.log(np.where(N == 1, 0.0, active))
+        log_mixed = np.where(inactive < 0.5, np.log1p(-inactive), log_active)
         return np.asarray(N * np.log1p(-tau) + log_mixed)
