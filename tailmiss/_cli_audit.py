@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from .curves import CurveAudit
 
 EPILOG = (
-    "Examples: tailmiss audit rollouts.jsonl --threshold 1 | tailmiss audit completions/*.parquet"
-    " --reward accuracy_reward --out report | tailmiss audit --curve k_value.csv --samples 1024"
+    "Examples: tailmiss audit rollouts.jsonl --threshold 1; tailmiss audit completions/*.parquet"
+    " --reward accuracy_reward --out report; tailmiss audit --curve k_value.csv --samples 1024"
 )
 
 

@@ -145,8 +145,8 @@ def _at(N: int, mu_pos: float, tau: float) -> str:
 
 
 @app.command(
-    epilog="Examples: tailmiss figures  |  tailmiss figures fig1a fig3 --out pictures  |"
-    "  tailmiss figures fig2 --full --jobs 2"
+    epilog="Examples: tailmiss figures; tailmiss figures fig1a fig3 --out pictures;"
+    " tailmiss figures fig2 --full --jobs 2"
 )
 def figures(
     ids: Annotated[list[str] | None, typer.Argument(help="which ones; all by default")] = None,

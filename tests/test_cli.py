@@ -132,7 +132,7 @@ def test_help_has_an_example_that_parses(path):
     done = run(*path, "--help", env=os.environ | {"COLUMNS": "400"})
     assert done.returncode == 0
     shown = re.search(r"Examples?: (tailmiss .*)", done.stdout)
-    examples = re.findall(r"tailmiss ([^|>]*)", shown[1])
+    examples = re.findall(r"tailmiss ([^;>]*)", shown[1])
     assert examples
     for example in examples:
         words = shlex.split(example)
