@@ -41,6 +41,7 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
     except (TyperException, ValueError, OSError) as error:
         raise SystemExit(_complain(error)) from None
     except ModuleNotFoundError as error:
@@ -59,8 +60,9 @@ def main() -> None:
 
 def _complain(error: TyperException | ValueError | OSError) -> int:
     """Say on standard error what was wrong, in one line; the exit code."""
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, OSError):  # what is left of the output may have nowhere to go at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
         return 0
     text = error.format_message() if isinstance(error, TyperException) else str(error)
     if isinstance(error, OSError) and error.strerror:

@@ -152,14 +152,23 @@ def test_what_an_extra_brings_is_named_in_one_line(monkeypatch, capsys):
     assert set(cli.EXTRAS.values()) <= set(metadata.metadata("tailmiss").get_all("Provides-Extra"))
 
 
+def hear_ctrl_c():
+    """Also where the tests run in the background of a shell, which has its jobs ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_a_long_run_at_once():
     process = subprocess.Popen(
         [COMMAND, "simulate", "categorical", "--N", "2048", "--steps", "200000"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c,
     )  # fmt: skip
-    time.sleep(5)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=10)
+    try:
+        time.sleep(5)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=10)
+    finally:
+        process.kill()
+        process.communicate()
     assert (process.returncode, out) == (130, "")
     assert err == "interrupted; what was finished is kept\n"
 

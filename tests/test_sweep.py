@@ -141,6 +141,7 @@ def test_a_stopped_sweep_keeps_what_was_finished(tmp_path, how, backend, jobs):
     process = subprocess.Popen(
         [sys.executable, str(script), str(store), backend, str(jobs)],
         stderr=subprocess.DEVNULL, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's job ignores it
     )  # fmt: skip
     try:
         deadline = time.monotonic() + 60
@@ -154,6 +155,7 @@ def test_a_stopped_sweep_keeps_what_was_finished(tmp_path, how, backend, jobs):
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def test_progress_displays_nest_on_a_terminal(monkeypatch):
