@@ -46,4 +46,4 @@ reference: .venv/core.made
 	touch $@
 
 clean:
-	rm -rf .venv .venv-verl out build dist *.egg-info
+	rm -rf .venv .venv-verl .venv-wheel out build dist *.egg-info

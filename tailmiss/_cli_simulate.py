@@ -60,7 +60,13 @@ def simulate_categorical(
     record_every: Annotated[int, typer.Option(help="updates between rows")] = 10,
     seed: Annotated[int, typer.Option(help="seed of everything random", min=0)] = 0,
 ) -> None:
-    """A softmax over actions under any rule: success rate, retained correct mass, entropy."""
+    """A softmax over actions under any rule: success rate, retained correct mass, entropy.
+
+    Columns: q_pos, probability of a correct action; retained_mass, share of the initial one that no
+    action lost; entropy in nats; improved_share of the correct actions and worst_drop of one; then
+    means over the groups since the row before: unsampled_mass of the correct actions that a group
+    did not draw, unsampled_change of it by the update, focal_weight, mixed_share.
+    """
     options: dict[str, Any] = dict(locals())
     import numpy as np
 
@@ -138,7 +144,13 @@ def simulate_tokens(
     ] = 1 / 256,
     seed: Annotated[int, typer.Option(help="seed of everything random", min=0)] = 0,
 ) -> None:
-    """Token policies under GRPO, F-GRPO, DAPO, CISPO or a reading of ReCo; exact pass@k."""
+    """Token policies under GRPO, F-GRPO, DAPO, CISPO or a reading of ReCo; exact pass@k.
+
+    Columns: pass_at_k; retained_mass, share of the initial correct mass that no strategy lost;
+    alive, correct strategies of at least --alive-mass; variance p(1-p) of the sampled token in each
+    third of an answer; entropy in nats; since the row before, mixed_share of the groups,
+    clipped_share of the token terms, and net_push, the mean sum of weight times advantage.
+    """
     options: dict[str, Any] = dict(locals())
     from .sims.tokens import TokenConfig, simulate_tokens
 
@@ -181,6 +193,10 @@ def simulate_maze(
 
     What is not given is the policy's: 17x17 Prim mazes and 2,000 updates on 64 mazes for the
     window, 4x4-cell Kruskal mazes on 32 for the transformer.
+
+    Columns: mazes, all or those whose path is shortest or makes a detour, and their share; pass@k;
+    over the updates since the row before, mean reward, mixed_share of the groups, mean_weight of
+    the mixed ones, detour_share of the correct rollouts.
     """
     given: dict[str, Any] = {name: value for name, value in locals().items() if value is not None}
     from dataclasses import replace

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
-from . import _cli_audit, _cli_simulate
+from . import __version__, _cli_audit, _cli_simulate
 
 app = typer.Typer(
     name="tailmiss",
@@ -25,6 +25,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="which one this is"),
+    ] = False,
+) -> None:
+    pass
+
+
 app.add_typer(_cli_simulate.app, name="simulate")
 app.command(epilog=_cli_audit.EPILOG)(_cli_audit.audit)
 
@@ -168,6 +186,8 @@ def figures(
     from .figures import REGISTRY, _figure
     from .sims.sweep import progress
 
+    if jobs == 0:
+        raise ValueError("jobs must be at least 1, or -1 for every core; got 0")
     chosen = _choose(REGISTRY, ids or [])
     if list_:
         for module in chosen:

@@ -27,7 +27,9 @@ def focal_weight(success_rate, gamma):  # type: ignore[no-untyped-def]
 
     Notes
     -----
-    [FGRPO] v2, Eq. 12. One subtraction and one power: exact to the rounding of both.
+    [FGRPO] v2, Eq. 12. One subtraction and one power: exact to the rounding of both. Not checked,
+    so that the one expression serves every kind of value; a count in place of a rate is nonsense.
+    ``tailmiss.torch.focal_weights`` checks.
 
     Examples
     --------

@@ -35,6 +35,11 @@ def test_prob_prints_every_event():
     assert "past the worst group size 7" in done.stdout
 
 
+def test_version_is_the_installed_one():
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"{metadata.version('tailmiss')}\n")
+
+
 def test_the_package_runs_as_a_module(tmp_path):
     asked = ("prob", "--N", "8", "--mu-pos", "0.5", "--tau", "0.01")
     command = [sys.executable, "-m", "tailmiss", *asked]
