@@ -43,8 +43,8 @@ class TailMissConfig:
     Parameters
     ----------
     gamma : float >= 0
-        Exponent of the focal weight; 0 turns it off. The weight multiplies the whole advantage: in a
-        group that is all correct it is 0, and so is what a length or format reward adds there.
+        Exponent of the focal weight; 0 turns it off. It multiplies the whole advantage: where all
+        of a group are correct it is 0, and so is what a length or format reward adds there.
     success : str, optional
         Name of the reward function that says whether a rollout is correct. May be left out where
         there is only one. Never the sum of several: a format reward would count as success.
