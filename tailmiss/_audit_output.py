@@ -6,10 +6,13 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ._audit_regime import LARGEST, TELLING, telling, too_few
 from ._audit_rows import CAUTION, DOUBTFUL
 from ._audit_text import how_measured, text_dict
+from ._population_fit import DRAWS
 
 if TYPE_CHECKING:
+    from ._audit_regime import Regime
     from ._audit_text import TextDiversity
     from .audit import Audit, Row
     from .bootstrap import MeanOverProblems
@@ -58,6 +61,7 @@ def as_dict(audit: Audit) -> dict[str, Any]:
         }
     if audit.regime:
         result["regime"] = asdict(audit.regime) | {"cost": audit.regime.cost}
+        result["regime"] |= {"end_known": audit.regime.end_known, "advice": advice(audit) or None}
     if gradient := audit.gradient:
         result["gradient"] = {
             "group_size": gradient.group_size,
@@ -175,19 +179,74 @@ def _about_group_size(audit: Audit) -> list[str]:
         ),
         "covering": "covering region: groups are large enough to hold rare correct answers",
     }[where.place]
+    few = audit.population is not None and too_few(audit.population)
+    worst = "" if few else f"; {_worst(where, audit.prompts)}"
     lines.append(
-        f"It lies in the {place}. For correct answers that are"
+        f"It lies{' by the fit' if few else ''} in the {place}. For correct answers that are"
         f" {where.rho:.0%} of the correct mass, {where.tail_miss:.1%} of groups are mixed and miss"
-        f" them; the worst size is N = {where.worst} ({where.peak:.1%})."
+        f" them{worst}."
     )
-    if where.leaves:
-        lines.append(
-            f"The zone (at least half of that) spans N = {where.first} to {where.last}; the first"
-            f" size past it is {where.leaves}, {where.cost:.3g} times the rollouts of now."
-        )
-    else:
-        lines.append(f"The zone starts at N = {where.first} and reaches past 65,536.")
+    if few:
+        number = f"{audit.prompts} prompt{'s' if audit.prompts > 1 else ''}"
+        return [*lines, f"From {number} nothing can be said of the worst size and the zone's end."]
+    zone = "The zone (at least half of that worst; in `tailmiss plan`, at least 0.5)"
+    start = f"{zone} starts at N = {where.first}"
+    if where.last_interval and not where.end_known:
+        reach = _sizes(where.last_interval)
+        return [*lines, f"{start}; {audit.prompts} prompts do not tell where it ends{reach}."]
+    if not where.leaves:
+        return [*lines, f"{start} and reaches past {LARGEST:,}."]
+    spread, dearer = "", ""
+    if where.last_interval:
+        low, high = where.last_interval
+        spread = f" [{low}, {high}]"
+        dearer = f" [{_short(low / where.group_size)}, {_short(high / where.group_size)}]"
+    lines.append(
+        f"{start} and ends at {where.last}{spread}; the first size past it is"
+        f" {_short(where.cost)}{dearer} times the rollouts of now."
+    )
     return lines
+
+
+def _worst(where: Regime, prompts: int) -> str:
+    between = where.worst_interval
+    if between and not telling(between):
+        return f"{prompts} prompts do not tell the worst size{_sizes(between)}"
+    spread = f" [{between[0]}, {between[1]}]" if between else ""
+    return f"the worst size is N = {where.worst}{spread} ({where.peak:.1%})"
+
+
+def _sizes(between: tuple[int, int]) -> str:
+    low, high = between
+    if low >= LARGEST:
+        return f", only that it is past {LARGEST:,}"
+    top = f"past {LARGEST:,}" if high >= LARGEST else f"{_short(high)}"
+    return f" to within a factor of {TELLING}: anywhere from N = {_short(low)} to {top}"
+
+
+def _short(value: float) -> str:
+    """Two significant digits."""
+    return f"{float(f'{value:.2g}'):,.12g}"
+
+
+def advice(audit: Audit) -> str:
+    """What a reader can do, where the numbers support it; "" where they do not."""
+    where = audit.regime
+    if where is None or where.last_interval is None or audit.fit_p_value < DOUBTFUL:
+        return ""
+    low, high = where.last_interval
+    rare = f"correct answers that are {where.rho:.0%} of the correct mass"
+    if where.place == "covering" and where.group_size > high:
+        return f"What to do: nothing for {rare}; groups of {where.group_size} are past the zone."
+    if where.place != "concentration zone" or where.group_size > low:
+        return ""
+    larger = f"groups above N = {where.last}, at {_short(where.cost)} times the rollouts"
+    if not where.end_known:
+        larger = f"groups above N = {_short(low)} at least, how far is not known"
+    return (
+        f"What to do, if {rare} matter: {larger}; or the focal weight at this N (README, Put the"
+        " weight in your trainer), which draws no more rollouts. If only pass@1 matters, neither."
+    )
 
 
 def _about_text(text: TextDiversity) -> str:
@@ -214,10 +273,13 @@ def _about_focal(audit: Audit) -> list[str]:
     focal = gradient.shares[rule, gamma]
     if math.isnan(focal[0]):
         return []
+    before, after = ([f"{share[i]:.1%}" for i in (0, -1)] for share in (plain, focal))
+    if before == after:
+        return []
     return [
         f"F-GRPO with gamma {gamma:g} would move the share of the expected update that goes to"
-        f" prompts below {gradient.edges[1]:.0%} success from {plain[0]:.1%} to {focal[0]:.1%}, and"
-        f" from {plain[-1]:.1%} to {focal[-1]:.1%} above {gradient.edges[-2]:.0%}; on these prompts"
+        f" prompts below {gradient.edges[1]:.0%} success from {before[0]} to {after[0]}, and"
+        f" from {before[1]} to {after[1]} above {gradient.edges[-2]:.0%}; on these prompts"
         f" it shrinks advantages as a learning rate times {gradient.learning_rate[gamma]:.3f} would"
         f" (the papers' figure for evenly spread prompts is {gradient.uniform[gamma]:.3f})."
     ]
@@ -228,8 +290,16 @@ def fit_check(p: float) -> str:
     if math.isnan(p):
         return ""
     if p < DOUBTFUL:
-        return f", and the counts do not fit this one (p = {p:.2g})"
-    return f"; the counts do not contradict this one (p = {p:.2g}), but show no rates far below 1/n"
+        return f", and the counts do not fit this one ({shown_p(p)})"
+    return (
+        f"; the counts do not contradict this one ({shown_p(p)}), but n rollouts cannot tell a"
+        " prompt that succeeds much less often than once in n from one that never does"
+    )
+
+
+def shown_p(p: float) -> str:
+    """A p-value of the test of the fit, which cannot fall below 1 / (1 + its draws)."""
+    return f"p {'<=' if p * (1 + DRAWS) < 1 + 1e-9 else '='} {p:.2g}"
 
 
 def _about_assumptions(audit: Audit) -> str:
@@ -239,7 +309,8 @@ def _about_assumptions(audit: Audit) -> str:
         f"Up to {audit.n[2]} rollouts a prompt the numbers are unbiased estimates; past that, and"
         " for the region, they come from a fitted population (Beta with masses at 0 and 1:"
         f" alpha {audit.population.alpha:.3g}, beta {audit.population.beta:.3g},"
-        f" {audit.population.zero:.1%} never and {audit.population.one:.1%} always solved)."
+        f" {audit.population.zero:.1%} at 0 and {audit.population.one:.1%} at 1"
+        " by the fit, not by measurement)."
         f" Caution: if success rates follow another law, the truth can lie outside the intervals of"
         f" the fit{fit_check(audit.fit_p_value)}. The rare share is an assumption, not a"
         " measurement."

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._logit_rule import mean_tail_miss
 from .advantages import advantage_table, learning_rate_multiplier, weight_function
 from .prompts import PromptPopulation
 
 LEVEL = 0.5
 LARGEST = 2**16
+TELLING = 10
+FEWEST = 10
 LARGEST_GROUP = 4096
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _COARSE = np.linspace(0, 1, 101)
+_LOG_SIZES = np.linspace(0, np.log(LARGEST), 64)
+_SIZES = np.exp(_LOG_SIZES)
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,9 @@ class Regime:
         The first size past the zone, 0 where that is above 65,536.
     place : str
         "inactive", "concentration zone" or "covering": before the zone, in it, past it.
+    worst_interval, last_interval : (int, int) or None
+        Profile-likelihood intervals of `worst` and `last`; 65,536 stands for all that is larger.
+        None below 10 prompts, where they nearly always span more than a factor of ten, and by step.
     """
 
     group_size: int
@@ -48,6 +56,13 @@ class Regime:
     last: int
     leaves: int
     place: str
+    worst_interval: tuple[int, int] | None = None
+    last_interval: tuple[int, int] | None = None
+
+    @property
+    def end_known(self) -> bool:
+        """Whether the data tell the end of the zone to within a factor of ten."""
+        return self.last_interval is not None and telling(self.last_interval)
 
     @property
     def cost(self) -> float:
@@ -55,8 +70,23 @@ class Regime:
         return self.leaves / self.group_size
 
 
-def regime(population: PromptPopulation, group_size: int, rho: float) -> Regime:
-    """Place a group size on the curve: inactive, concentration zone or covering."""
+def telling(interval: tuple[int, int]) -> bool:
+    """Whether an interval of a group size is narrow enough for one number to stand for it."""
+    return interval[1] < min(TELLING * interval[0], LARGEST)
+
+
+def too_few(population: PromptPopulation) -> bool:
+    """Whether there are too few prompts to say anything of the worst size and the zone's end."""
+    return population.cells is not None and bool(population.cells[:, 2].sum() < FEWEST)
+
+
+def regime(
+    population: PromptPopulation, group_size: int, rho: float, confidence: float | None = None
+) -> Regime:
+    """Place a group size on the curve: inactive, concentration zone or covering.
+
+    With a confidence the worst size and the end of the zone get their intervals.
+    """
     sizes = np.unique(np.append(np.geomspace(1, LARGEST, 400).astype(int), group_size))
     curve = np.asarray(population.tail_miss_prob(sizes, rho))
     peak = int(np.argmax(curve))
@@ -79,7 +109,44 @@ def regime(population: PromptPopulation, group_size: int, rho: float) -> Regime:
         place = "covering"
     value = float(curve[np.searchsorted(sizes, group_size)])
     worst = int(sizes[peak])
-    return Regime(group_size, rho, value, worst, float(curve[peak]), first, last, leaves, place)
+    found = Regime(group_size, rho, value, worst, float(curve[peak]), first, last, leaves, place)
+    if confidence is None or too_few(population):
+        return found
+    logs = [
+        population.interval(lambda p: _landmarks(p, rho)[0], confidence=confidence),
+        population.interval(lambda p: _landmarks(p, rho)[1], confidence=confidence),
+    ]
+    return replace(
+        found, worst_interval=_whole(logs[0], worst), last_interval=_whole(logs[1], last)
+    )
+
+
+def _landmarks(population: PromptPopulation, rho: float) -> tuple[float, float]:
+    """Logarithms of the worst size and of the end of the zone.
+
+    Interpolated between sizes, as the profile needs numbers that move smoothly with the law; within
+    1% of the exact ones (tests/test_prompts.py).
+    """
+    curve = mean_tail_miss(population.alpha, population.beta, _SIZES, np.full(_SIZES.size, rho))
+    step, at = _LOG_SIZES[1], int(np.argmax(curve))
+    worst, peak = _LOG_SIZES[at], curve[at]
+    if 0 < at < curve.size - 1:
+        before, here, after = curve[at - 1 : at + 2]
+        bend = before - 2 * here + after
+        if bend < 0:
+            off = (before - after) / (2 * bend)
+            worst, peak = worst + off * step, here - (before - after) * off / 4
+    inside = int(np.flatnonzero(curve >= LEVEL * peak)[-1])
+    if inside == curve.size - 1:
+        return float(worst), float(_LOG_SIZES[-1])
+    above, below = np.log(curve[inside : inside + 2])
+    share = (above - np.log(LEVEL * peak)) / (above - below)
+    return float(worst), float(_LOG_SIZES[inside] + share * step)
+
+
+def _whole(logs: tuple[float, float], best: int) -> tuple[int, int]:
+    low, high = np.exp(logs)
+    return min(int(low), best), max(int(np.ceil(high - 1e-6)), best)
 
 
 @dataclass(frozen=True)

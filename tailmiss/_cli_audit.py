@@ -67,7 +67,7 @@ def audit(
         Path | None, typer.Option(help="a printed pass@k curve instead: CSV of k, value")
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(help="with --curve: samples of each problem")
+        int | None, typer.Option(help="samples of each problem; --curve needs it")
     ] = None,
     problems: Annotated[int | None, typer.Option(help="with --curve: number of problems")] = None,
     percent: Annotated[
@@ -159,6 +159,8 @@ def _progress() -> Iterator[Any]:
 
 
 def _text(result: Audit) -> list[str]:
+    from ._audit_output import advice
+
     columns = result.columns | {"text": result.text.column if result.text else None}
     taken = ", ".join(f"{role} = {name}" for role, name in columns.items() if name)
     rule = "" if result.threshold is None else f"; success is reward >= {result.threshold:g}"
@@ -183,7 +185,9 @@ def _text(result: Audit) -> list[str]:
             two, bleu = (part.text.measures[m].value for m in ("distinct_2", "self_bleu"))
             line += f", Distinct-2: {_number(two)}, Self-BLEU: {_number(bleu)}"
         lines.append(line)
-    return lines + [f"warning: {warning}" for warning in result.warnings]
+    lines += [f"warning: {warning}" for warning in result.warnings]
+    do = advice(result)
+    return [*lines, do] if do else lines
 
 
 def _table(title: str, at: str, rows: dict[int, Row], *, naive: bool = False) -> list[str]:

@@ -25,6 +25,7 @@ _FEWEST_FOR_MASSES = 4
 _LEAST_MASS = 1e-6
 _MOST_CELLS = 2000
 _ENOUGH_WORSE = 5
+DRAWS = 59
 
 
 def distinct_counts(n: ArrayLike, c: ArrayLike) -> Array:

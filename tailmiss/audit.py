@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _validate as check
 from ._audit_answers import Answers, summarise_answers
+from ._audit_output import shown_p
 from ._audit_regime import Gradient, Regime, gradient_shares, regime
 from ._audit_rows import DOUBTFUL, NAN, Row, Rows, Wanted
 from ._audit_text import TextDiversity, at_step, measure_texts
@@ -167,12 +168,7 @@ def audit(
     (0.4857, 0.6797)
     """
     if not isinstance(rollouts, Rollouts):
-        try:
-            n, c = rollouts
-        except (TypeError, ValueError):
-            what = "what read_rollouts returns, or counts (n, c)"
-            raise ValueError(f"rollouts must be {what}; got {rollouts!r:.60}") from None
-        rollouts = Rollouts.from_counts(n, c)
+        rollouts = _from_counts(rollouts)
     if group_size is not None:
         group_size = check.whole_number("group_size", group_size, 2)
     options: dict[str, Any] = {
@@ -242,11 +238,14 @@ def _audit(
         fit = population.fit_p_value(rng=options["rng"])
         if fit < DOUBTFUL:
             warnings.append(
-                f"the Beta law does not fit the counts (p = {fit:.2g}): do not trust values past"
+                f"the Beta law does not fit the counts ({shown_p(fit)}): do not trust values past"
                 " the rollouts"
             )
     _warn(rollouts, n[held], c[held], passes, warnings)
-    where = None if population is None else regime(population, use, options["rho"][0])
+    where = None
+    if population is not None:
+        sure = options["confidence"] if intervals else None
+        where = regime(population, use, options["rho"][0], sure)
     share = gradient_shares(population, use, options["rules"], options["gamma"])
     return Audit(
         source=rollouts.source,
@@ -276,6 +275,22 @@ def _audit(
         warnings=tuple(warnings),
         counts=np.stack([n, c]),
     )
+
+
+def _from_counts(given: Any) -> Rollouts:
+    try:
+        n, c = given
+        if not isinstance(given, (tuple, list, np.ndarray)) or not (np.ndim(n) and np.ndim(c)):
+            raise TypeError
+    except (TypeError, ValueError):
+        shown = f"{given!r:.60}"
+        shown = f"a {type(given).__name__}" if "\n" in shown else shown
+        raise ValueError(
+            "rollouts must be what read_rollouts returns, or counts (n, c), a sequence each with"
+            f" one value a prompt; got {shown}. Of a DataFrame give (df['n'], df['c']), or write"
+            " its rollouts to a file for read_rollouts"
+        ) from None
+    return Rollouts.from_counts(n, c)
 
 
 def _population(n: Array, c: Array, warnings: list[str]) -> PromptPopulation | None:

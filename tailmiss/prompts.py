@@ -19,6 +19,7 @@ from . import _validate as check
 from ._credit import expected_credit
 from ._logit_rule import mean_tail_miss
 from ._population_fit import (
+    DRAWS,
     distinct_counts,
     fit_cells,
     fit_curve,
@@ -282,7 +283,7 @@ class PromptPopulation:
             raise ValueError("the population was not fitted to counts: it has no interval")
         return profile_interval(self, statistic, confidence)
 
-    def fit_p_value(self, *, draws: int = 59, rng: RNG = 0) -> float:
+    def fit_p_value(self, *, draws: int = DRAWS, rng: RNG = 0) -> float:
         r"""Parametric bootstrap test of the fit: small where the counts do not follow the law.
 
         .. math:: \hat p = \frac{1 + \#\{b : G_b \ge G\}}{1 + \text{draws}}

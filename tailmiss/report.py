@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import provenance
-from ._audit_output import fit_check
+from ._audit_output import advice, fit_check
 from ._audit_rows import CAUTION
 from ._audit_text import NAMES, how_measured
 from .audit import Audit, Row
@@ -69,8 +69,9 @@ def render(audit: Audit) -> str:
     environment.filters |= {"number": _number, "share": _share}
     figures = {name: _svg(_picture(audit, draw, "svg")) for name, draw in _figures(audit).items()}
     template = environment.get_template("report.html.j2")
+    summary = [line for line in (*audit.summary(), advice(audit)) if line]
     return template.render(
-        audit=audit, summary=audit.summary(), figures=figures, measure_names=NAMES,
+        audit=audit, summary=summary, figures=figures, measure_names=NAMES,
         how_measured=how_measured, caution=CAUTION, check=fit_check(audit.fit_p_value),
     )  # fmt: skip
 

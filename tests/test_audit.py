@@ -7,10 +7,12 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from rollout_files import OPTIONS, REAL, TRUTH, VIEWS, lines
 
 from tailmiss import audit, read_rollouts
+from tailmiss._audit_output import advice, shown_p
 from tailmiss.advantages import advantage_table
 from tailmiss.audit import Audit
 from tailmiss.prompts import PromptPopulation
@@ -250,6 +252,63 @@ def test_group_size_in_use_and_regime():
     assert audit((np.full(500, 16), hard), group_size=2, **at).regime.place == "inactive"
 
 
+def test_the_region_is_said_as_surely_as_it_is_known():
+    r = np.random.default_rng(7)
+    at = {"k": [1], "N": [8], **FEW}
+    many = audit((np.full(2000, 8), r.binomial(8, r.beta(0.5, 1, 2000))), **at)
+    where, text = many.regime, "\n".join(many.summary())
+    assert where.worst_interval[0] <= 13 <= where.worst_interval[1]
+    assert where.last_interval[0] <= 120 <= where.last_interval[1]
+    low, high = where.last_interval
+    assert where.end_known
+    assert f"ends at {where.last} [{low}, {high}]; the first size past it is" in text
+    found = many.to_dict()["regime"]
+    assert (found["last_interval"], found["end_known"]) == ([low, high], True)
+    assert found["advice"].startswith("What to do, if correct answers that are 5%")
+
+    some = audit((np.full(20, 8), [0] * 8 + [1, 1, 2, 2, 3, 5, 7, 8, 8, 8, 8, 8]), **at)
+    low, high = some.regime.last_interval
+    assert high > 10 * low
+    text = "\n".join(some.summary())
+    assert "20 prompts do not tell where it ends to within a factor of 10: anywhere from" in text
+    assert "times the rollouts" not in text + str(some.to_dict()["regime"]["advice"])
+
+    few = audit((np.full(4, 4), [0, 1, 2, 4]), **at)
+    assert (few.regime.worst_interval, few.regime.last_interval) == (None, None)
+    text = "\n".join(few.summary())
+    assert "From 4 prompts nothing can be said of the worst size and the zone's end." in text
+    assert few.to_dict()["regime"]["advice"] is None
+
+
+def test_advice_needs_numbers_that_support_it():
+    rng = np.random.default_rng(0)
+    at = {"k": [1], "N": [16], **FEW}
+    counts = (np.full(500, 16), rng.binomial(16, rng.beta(2, 3, 500)))
+    inside = advice(audit(counts, **at))
+    assert "times the rollouts; or the focal weight at this N (README, Put the weight" in inside
+    assert inside.endswith("If only pass@1 matters, neither.")
+    past = advice(audit(counts, group_size=2048, **at))
+    assert past.startswith("What to do: nothing for correct answers that are 5%")
+    hard = rng.binomial(16, rng.beta(0.5, 12, 500))
+    assert advice(audit((counts[0], hard), group_size=2, **at)) == ""
+    assert advice(audit(([16] * 200, [1, 9] * 100), **at)) == ""
+    assert advice(audit(([4, 4], [4, 4]), **at)) == ""
+
+
+def test_the_least_p_value_is_said_to_be_a_bound():
+    got = audit(([16] * 200, [1, 9] * 100), k=[1], N=[16], **FEW)
+    assert got.fit_p_value == pytest.approx(1 / 60)
+    assert any("do not fit this one (p <= 0.017)" in line for line in got.summary())
+    assert any("does not fit the counts (p <= 0.017)" in line for line in got.warnings)
+    assert shown_p(2 / 60) == "p = 0.033"
+
+
+def test_shares_that_do_not_move_are_not_said():
+    got = audit(([8] * 30, [3, 4, 4, 4, 5] * 6), k=[1], N=[8])
+    assert got.gradient is not None
+    assert not any("F-GRPO" in line for line in got.summary())
+
+
 def test_gradient_shares_and_learning_rate():
     rng = np.random.default_rng(1)
     c = rng.binomial(8, rng.beta(1, 1, 3000))
@@ -313,8 +372,9 @@ def test_bad_options_are_named(options, message):
         audit(([4], [5]))
     with pytest.raises(ValueError, match="no rollout is scored"):
         audit(([0], [0]))
-    for rollouts in ("rollouts.jsonl", ([4], [1], [0]), None):
-        with pytest.raises(ValueError, match="rollouts must be what read_rollouts returns"):
+    table = pd.DataFrame({"n": [4], "c": [1]})
+    for rollouts in ("rollouts.jsonl", ([4], [1], [0]), None, table, table["n"], [8, 8], (8, 8)):
+        with pytest.raises(ValueError, match=r"what read_rollouts returns, or counts.*DataFrame"):
             audit(rollouts)
     for name in ("rho", "rules", "gamma"):
         with pytest.raises(ValueError, match=f"{name} must hold at least one value"):

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from calibrated import assert_bernoulli
+from tailmiss._audit_regime import _landmarks, regime
 from tailmiss.prompts import PromptPopulation, mixed_share, tail_miss_share
 from tailmiss.tail_miss import mixed_group_prob, tail_miss_prob
 
@@ -147,6 +148,35 @@ def test_intervals_cover_at_their_rate(rng):
     for name in ("alpha", "beta", "mixed share at 64", "pass@256"):
         assert_bernoulli(total[name], 200, 0.95, false_fail=1e-4, detects=0.17)
     assert min(total.values()) >= stats.binom.ppf(1e-4, 200, 0.95)
+
+
+def zone_end_covered(rng, repeats):
+    """How often the interval of the zone's end holds the truth: Beta(0.5, 1), 50 prompts x 8."""
+    truth = _landmarks(PromptPopulation(0.5, 1.0), 0.05)[1]
+    covered = 0
+    for _ in range(repeats):
+        fit = PromptPopulation.fit(np.full(50, 8), rng.binomial(8, rng.beta(0.5, 1, 50)))
+        low, high = fit.interval(lambda p: _landmarks(p, 0.05)[1])
+        covered += low - 1e-3 <= truth <= high + 1e-3
+    return covered
+
+
+def test_the_end_of_the_zone_is_covered(rng):
+    assert zone_end_covered(rng, 25) >= 19  # at a rate of 0.95 fewer come once in 5,000 runs
+
+
+@pytest.mark.long
+def test_the_end_of_the_zone_is_covered_at_its_rate(rng):
+    assert_bernoulli(zone_end_covered(rng, 400), 400, 0.95, false_fail=1e-4, detects=0.1)
+
+
+@pytest.mark.parametrize("law", [(0.5, 1, 0.05), (0.3, 3, 0.01), (2, 3, 0.1), (0.8, 0.5, 0.05)])
+def test_landmarks_between_sizes_are_those_of_whole_sizes(law):
+    population = PromptPopulation(*law[:2])
+    found, (worst, end) = regime(population, 8, law[2]), np.exp(_landmarks(population, law[2]))
+    assert end == pytest.approx(found.last + 0.5, rel=0.01, abs=0.6)
+    curve = population.tail_miss_prob([round(worst)], law[2])
+    assert curve[0] == pytest.approx(found.peak, rel=1e-3)
 
 
 def test_masses_need_enough_rollouts():
