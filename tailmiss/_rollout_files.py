@@ -270,7 +270,7 @@ def _document(name: str, first: bytes, file: Any, number: int) -> Any:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"not JSON, or cut short: {error.msg} at column {error.colno}"
+        return f"not JSON, or cut short: {error.msg.removesuffix(' at')} at column {error.colno}"
     if isinstance(error, UnicodeDecodeError):
         byte = error.object[error.start]
         return f"not UTF-8: byte 0x{byte:02x} at {error.start}; save the file as UTF-8"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _rollout_roles as roles
-from ._rollout_names import COMPLETIONS, FLAGS, SUCCESSES, TOTALS, label, rank
+from ._rollout_names import COMPLETIONS, FLAGS, SUCCESSES, TOTALS, is_status, label, rank
 from ._rollout_table import Table
 from ._rollout_text import Texts, texts_of
 
@@ -52,6 +52,7 @@ def assemble(
             row = int(kept[steps.index(None)])
             raise ValueError(f"{table.place(row)}: no step in {step_name!r}; --step none pools all")
     threshold = _threshold(reward, threshold, reward_name)
+    notes += _reward_notes(table, reward, threshold, reward_name)
     if any(isinstance(v, list) for v in table.columns.get(reward_name, ())):
         notes.append("a list of test outcomes is a success where all of them are above 0")
     if steps is None and len(table.names) > 1 and not table.names[0][1].member:
@@ -69,6 +70,8 @@ def assemble(
         raise ValueError(f"no rollout has a number in {reward_name!r}")
     answer_name = roles.choose_answer(table, wanted["answer"])
     answers = None
+    if wanted["answer"] is not None and answer_name in prompt_name.split(","):
+        raise ValueError(f"{answer_name!r} is the prompt, so it cannot be the answer too")
     if answer_name is not None:
         answers = [label(table.columns[answer_name][i]) for i in kept]
         flags = np.where(scored, hit, np.nan)
@@ -162,6 +165,22 @@ def _threshold(reward: Array, threshold: float | None, name: str) -> float:
     raise ValueError(
         f"rewards in {name!r} are not binary: {seen}{more}; say what a success is with --threshold"
     )
+
+
+def _reward_notes(table: Table, reward: Array, threshold: float, name: str) -> list[str]:
+    """Words among numbers, and a threshold that nothing reaches."""
+    notes = []
+    cells = table.columns.get(name, [])
+    texts = Counter(cell for cell in cells if isinstance(cell, str))
+    words = [text for text in texts if is_status(text)]
+    number = sum(texts[text] for text in words)
+    if 0 < number < np.count_nonzero(~np.isnan(reward)):
+        shown = ", ".join(map(repr, sorted(words)[:3]))
+        notes.append(f"{number} reward(s) in {name!r} are words ({shown}): read as 1 or 0")
+    largest = float(np.nanmax(reward, initial=-np.inf))
+    if -np.inf < largest < threshold:
+        notes.append(f"no reward in {name!r} reaches {threshold:g}: the largest is {largest:g}")
+    return notes
 
 
 def _groups(

@@ -232,8 +232,17 @@ def read_rollouts(
     >>> rollouts.n, rollouts.c
     (array([2, 2]), array([1, 2]))
     """
-    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    names = [os.fspath(p) for p in paths]
+    paths = [path] if isinstance(path, (str, os.PathLike)) else path
+    try:
+        if hasattr(paths, "keys"):
+            raise TypeError
+        names = [os.fspath(p) for p in paths]
+    except TypeError:
+        raise ValueError(
+            f"path must be a file, or a list of files; got a {type(path).__name__}. Rollouts in"
+            " memory, such as a DataFrame, are audited by their counts, audit((n, c)), or written"
+            " to a file first"
+        ) from None
     if not names:
         raise ValueError("path must name at least one file")
     for name in names:

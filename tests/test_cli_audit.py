@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -73,6 +74,7 @@ def test_options_that_cannot_be_served_are_refused_not_ignored(run_audit, tmp_pa
         (counts, "--n", "n", "--reward", "c"): "n and c are for a table of counts",
         (nested, "--n", "rewards"): "n and c are for a table of counts",
         (rollouts, "--n", "total"): "a number of successes for each prompt is missing",
+        (rollouts, "--answer", "prompt"): "'prompt' is the prompt, so it cannot be the answer too",
         (rollouts, "--where", "prompt=a", "--where", "prompt=b"): "--where takes a column once",
         (rollouts, "--rho", ","): "rho must hold at least one value",
         (rollouts, "--gamma", ","): "gamma must hold at least one value",
@@ -81,6 +83,26 @@ def test_options_that_cannot_be_served_are_refused_not_ignored(run_audit, tmp_pa
         assert (code, out) == (2, ""), arguments
         assert said in err
         assert err.count("\n") == 1
+
+
+def test_words_among_numbers_and_a_threshold_out_of_reach_are_said(run_audit, tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("prompt,reward\na,1\na,yes\nb,0\nb,1\n")
+    assert "1 reward(s) in 'reward' are words ('yes'): read as 1 or 0" in run_audit(path)[1]
+    path.write_text("prompt,reward\na,yes\na,no\nb,no\nb,yes\n")
+    assert "are words" not in run_audit(path)[1]
+    path.write_text("prompt,reward\na,.8\na,.2\nb,.1\nb,.5\n")
+    out = run_audit(path, "--threshold", 5)[1]
+    assert "no reward in 'reward' reaches 5: the largest is 0.8" in out
+    assert "no reward" not in run_audit(path, "--threshold", 0.8)[1]
+
+
+def test_the_last_line_says_what_to_do(run_audit, tmp_path):
+    path = tmp_path / "c.csv"
+    path.write_text("problem,n,c\n" + "".join(f"{i},16,{i * 7 % 17}\n" for i in range(500)))
+    last = run_audit(path, "--k", 1, "--N", 2)[1].splitlines()[-1]
+    assert last.startswith("What to do, if correct answers that are 5% of the correct mass matter")
+    assert last in html.unescape(render(audit(read_rollouts(path), k=[1], N=[2])))
 
 
 def test_a_focal_exponent_that_leaves_nothing_is_not_reported(run_audit, tmp_path):

@@ -12,6 +12,7 @@ from collections import Counter
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 from rollout_files import OPTIONS, REAL, REFUSED, TRUTH, UNDERSTOOD, VIEWS, lines, verl, zipped
 
@@ -277,3 +278,9 @@ def test_real_json_is_the_same_read_as_lines(write):
     rows = json.loads((REAL / "tau_bench_gpt4o_airline_n4.json").read_text())
     got = read_rollouts(write("t.jsonl", lines(rows)))
     assert (got.n.size, got.c.sum()) == (50, 84)
+
+
+@pytest.mark.parametrize("given", [pd.DataFrame({"prompt_id": [1]}), {"n": [8]}, [8, 8], None, 5])
+def test_rollouts_in_memory_are_pointed_to_the_counts(given):
+    with pytest.raises(ValueError, match=r"path must be a file.*DataFrame.*audit\(\(n, c\)\)"):
+        read_rollouts(given)
