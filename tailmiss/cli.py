@@ -150,7 +150,7 @@ def plan(
     _rows(
         ("rare correct mass tau", float(tau)),
         ("worst group size", _at(worst, mu_pos, tau)),
-        (f"zone, tail miss >= {level:g}", zone),
+        (f"zone, tail miss >= {level:g} (in audit, half its peak)", zone),
         (f"covering, tail miss <= {delta:g}", _at(cover, mu_pos, tau)),
         ("cost of covering", f"{cover / worst:.3g} times the rollouts of the worst group size"),
     )
