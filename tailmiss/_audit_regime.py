@@ -44,6 +44,7 @@ class Regime:
         "inactive", "concentration zone" or "covering": before the zone, in it, past it.
     worst_interval, last_interval : (int, int) or None
         Profile-likelihood intervals of `worst` and `last`; 65,536 stands for all that is larger.
+        At 50 prompts of 8 rollouts those of 95% held the truth in 93% (tests/test_prompts.py).
         None below 10 prompts, where they nearly always span more than a factor of ten, and by step.
     """
 
