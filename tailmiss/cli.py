@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -79,7 +80,8 @@ def main() -> None:
 def _complain(error: TyperException | ValueError | OSError) -> int:
     """Say on standard error what was wrong, in one line; the exit code."""
     if isinstance(error, OSError):  # what is left of the output may have nowhere to go at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with suppress(io.UnsupportedOperation):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
         return 0
     text = error.format_message() if isinstance(error, TyperException) else str(error)
