@@ -14,6 +14,11 @@ from tailmiss.bootstrap import mean_over_problems, means_over_problems
 from tailmiss.rollouts import Rollouts
 
 
+OF_INTERVALS = (
+    "fitted_low", "fitted_high", "worst_interval", "last_interval", "end_known", "advice",
+)  # fmt: skip
+
+
 def log_of(rng, steps, prompts=64, n=8):
     """Counts of fresh prompts at every step."""
     counts = rng.binomial(n, rng.beta(0.5, 1.0, steps * prompts))
@@ -33,11 +38,11 @@ def test_a_step_of_a_log_is_audited_as_if_alone(rng):
 
 
 def _measured(values):
-    """Without the interval of the fit, which steps do without."""
+    """Without the intervals of the fit and what is said by them, which steps do without."""
     if not isinstance(values, dict):
         return values
     kept = {k: _measured(v) for k, v in values.items()}
-    return {k: v for k, v in kept.items() if k not in ("fitted_low", "fitted_high")}
+    return {k: v for k, v in kept.items() if k not in OF_INTERVALS}
 
 
 def test_rows_on_shared_samples_equal_rows_alone(rng):
