@@ -13,7 +13,6 @@ from tailmiss._logit_rule import mean_tail_miss
 from tailmiss.bootstrap import mean_over_problems, means_over_problems
 from tailmiss.rollouts import Rollouts
 
-
 OF_INTERVALS = (
     "fitted_low", "fitted_high", "worst_interval", "last_interval", "end_known", "advice",
 )  # fmt: skip
