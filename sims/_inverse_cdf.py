@@ -16,21 +16,13 @@ BLOCK, CELL = 512, 16  # actions per block, and per cell of the cumulative sums 
 CELLS = BLOCK // CELL
 HEAVY = 2 * BLOCK  # draws in a block from which counts by action are cheaper than draws
 STEEP = 30.0  # Poisson means below it are counted up from zero
-SERIES_REACH = 0.1
+SERIES_REACH = 0.1  # largest argument of `small_expm1`
 jit = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 
 
 def padded(n: int) -> int:
     """Length of a weight array for n actions, whole blocks of both kinds; the rest stays zero."""
     return -(-n // BLOCK) * BLOCK
-
-
-@jit
-def descend(sums, top, crown, x):  # type: ignore[no-untyped-def]
-    """The block of actions at cumulative weight x, down the tree of sums, and what is left of x."""
-    b, x = walk(crown, 0, len(crown), x)
-    b, x = walk(top, b * BRANCH, min((b + 1) * BRANCH, len(top)), x)
-    return walk(sums, b * BRANCH, min((b + 1) * BRANCH, len(sums)), x)
 
 
 @jit
